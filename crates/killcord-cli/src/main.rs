@@ -1,1 +1,21 @@
-fn main() {}
+//! `killcord`: when the owner goes, everything it started stops.
+
+mod args;
+mod cmd;
+mod message;
+mod report;
+
+use clap::Parser;
+use killcord_model::status;
+
+fn main() {
+    let code = match args::Cli::try_parse() {
+        Ok(cli) => match cli.command {
+            args::Command::Run(run) => cmd::run::run(run),
+            args::Command::Doctor(doctor) => cmd::doctor::doctor(doctor.json),
+            args::Command::Demo(demo) => cmd::demo::demo(&demo),
+        },
+        Err(e) => args::complain(&e, status::FAILED),
+    };
+    std::process::exit(code)
+}

@@ -619,11 +619,8 @@ mod tests {
         assert_eq!(job.step(Event::Tick, at(1699)), []);
         assert!(job.step(Event::Tick, at(1700)).contains(&Effect::Kill));
         let effects = job.step(Event::Seen(Sight::Empty), at(1701));
-        let end = Effect::End {
-            cause: Cause::LeaderExited,
-            sight: Some(Sight::Empty),
-            fate: Some(Fate::Ended),
-        };
+        let end =
+            Effect::End { cause: Cause::LeaderExited, sight: Some(Sight::Empty), fate: Some(Fate::Ended) };
         assert_eq!(effects, [end, Effect::Leave]);
     }
 

@@ -244,12 +244,14 @@ impl Leaf {
     fn wait_frozen(&self) {
         let end = super::clock::now() + Duration::from_millis(100);
         while super::clock::now() < end {
-            let frozen = get(self.dir.as_fd(), "cgroup.events").is_ok_and(|t| value_of(&t, "frozen") == Some(1));
+            let frozen =
+                get(self.dir.as_fd(), "cgroup.events").is_ok_and(|t| value_of(&t, "frozen") == Some(1));
             if frozen {
                 return;
             }
             let interest = super::poll::Interest::Exception;
-            let _ = super::poll::wait([(Some(self.events.as_fd()), interest)], Some(Duration::from_millis(5)));
+            let _ =
+                super::poll::wait([(Some(self.events.as_fd()), interest)], Some(Duration::from_millis(5)));
         }
     }
 

@@ -145,11 +145,13 @@ struct CloneArgs {
     cgroup: u64,
 }
 
+/// `linux/sched.h`, from Linux 5.7 on; the C library's constant is too narrow for it.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
 /// A pid of 0 in the child, the child's in the parent, with its pidfd.
 fn clone3(flags: u64, cgroup: Option<BorrowedFd<'_>>) -> io::Result<(i32, RawFd)> {
     let mut pidfd: RawFd = -1;
-    /// `linux/sched.h`, from Linux 5.7 on; the C library's constant is too narrow for it.
-    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
     let into = if cgroup.is_some() { CLONE_INTO_CGROUP } else { 0 };
     let args = CloneArgs {
         flags: flags | libc::CLONE_PIDFD as u64 | into,
@@ -181,10 +183,7 @@ fn clone_legacy(flags: u64, with_pidfd: bool) -> io::Result<(i32, RawFd)> {
 ///
 /// Only a boundary that has to be entered at birth needs `clone3`; where a filter hides it (`ENOSYS`,
 /// container runtimes) the older call does for everything else.
-pub(crate) fn copy_process(
-    flags: u64,
-    cgroup: Option<BorrowedFd<'_>>,
-) -> io::Result<(i32, Option<OwnedFd>)> {
+pub(crate) fn copy_process(flags: u64, cgroup: Option<BorrowedFd<'_>>) -> io::Result<(i32, Option<OwnedFd>)> {
     let (pid, fd) = match clone3(flags, cgroup) {
         Err(e) if cgroup.is_none() && matches!(e.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
             clone_legacy(flags, true).or_else(|_| clone_legacy(flags, false))?

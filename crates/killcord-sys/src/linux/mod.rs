@@ -12,6 +12,7 @@ pub mod pidfd;
 pub mod poll;
 pub mod proc;
 pub mod process;
+pub mod random;
 pub mod signals;
 pub mod socket;
 pub mod terminal;

@@ -61,6 +61,11 @@ pub fn own_uid() -> u32 {
     rustix::process::getuid().as_raw()
 }
 
+/// The real group's number.
+pub fn own_gid() -> u32 {
+    rustix::process::getgid().as_raw()
+}
+
 /// `PR_SET_NAME` (`prctl(2)`): at most 15 bytes are kept.
 pub fn set_name(name: &CStr) -> io::Result<()> {
     Ok(rustix::thread::set_name(name)?)
@@ -111,6 +116,12 @@ pub fn stop_self() -> io::Result<()> {
 /// Our own `oom_score_adj` (`proc_pid_oom_score_adj(5)`); 0 when it cannot be read.
 pub fn oom_score_adj() -> i32 {
     std::fs::read_to_string("/proc/self/oom_score_adj").ok().and_then(|t| t.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Whether a process group has a member, zombies included (`kill(2)` with signal 0, which sends none).
+pub fn group_exists(group: u32) -> bool {
+    let Some(group) = Pid::from_raw(group as i32) else { return false };
+    !matches!(rustix::process::test_kill_process_group(group), Err(rustix::io::Errno::SRCH))
 }
 
 /// Where the arguments that `ps` shows are in memory.

@@ -59,8 +59,7 @@ pub fn receive(socket: BorrowedFd<'_>, room: usize) -> io::Result<Received> {
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let mut slices = [IoSliceMut::new(&mut data)];
-    let answer =
-        rustix::io::retry_on_intr(|| rustix::net::recvmsg(socket, &mut slices, &mut control, flags));
+    let answer = rustix::io::retry_on_intr(|| rustix::net::recvmsg(socket, &mut slices, &mut control, flags));
     let message = match answer {
         Ok(message) => message,
         Err(rustix::io::Errno::AGAIN) => return Ok(Received::Nothing),

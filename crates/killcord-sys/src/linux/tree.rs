@@ -181,6 +181,27 @@ impl Tree {
         Ok(self.signal_members(libc::SIGKILL, 0))
     }
 
+    /// Lists the living members of a process group, from the whole process table.
+    pub fn group(&mut self, group: u32) -> io::Result<&[Stat]> {
+        self.members.clear();
+        self.numbers.clear();
+        self.proc.all(&mut self.numbers)?;
+        for pid in &self.numbers {
+            if let Ok(stat) = self.proc.stat(*pid)
+                && stat.group == group
+                && !stat.is_dead()
+            {
+                self.members.push(stat);
+            }
+        }
+        Ok(&self.members)
+    }
+
+    /// Whether a process group has a living member.
+    pub fn group_has_living(&mut self, group: u32) -> io::Result<bool> {
+        Ok(!self.group(group)?.is_empty())
+    }
+
     /// Reads `/proc` by way of the tree's own descriptor.
     pub fn proc(&mut self) -> &mut Proc {
         &mut self.proc

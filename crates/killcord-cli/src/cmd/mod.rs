@@ -1,0 +1,5 @@
+//! One file for each command.
+
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod run;

@@ -1,0 +1,217 @@
+//! The keeper: the guard of one job.
+//!
+//! It is the parent of the leader, a subreaper (so that whatever loses its parent comes to it and still
+//! belongs to the job), the holder of the boundary, of the cord's far end, of the timeout and of the
+//! ladder. It is a copy of the warden, forked for this job, and knows no other: a stuck job delays
+//! nobody.
+
+mod end;
+mod start;
+mod watch;
+
+use crate::arm::Held;
+use crate::numbers::now;
+use killcord_model::id::{JobId, Member};
+use killcord_model::job::{Event, Job};
+use killcord_model::spec::{Request, Session};
+use killcord_model::verdict::Members;
+use killcord_sys::limits::Limits;
+use killcord_sys::namespace::{self, Through};
+use killcord_sys::proc::Stat;
+use killcord_sys::process::{self, Title};
+use killcord_sys::signals::{self, SignalFd};
+use killcord_sys::tree::Tree;
+use killcord_sys::{descriptors, socket};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+pub(crate) use start::Handed;
+
+/// What a keeper is made with: its copy of what the warden has.
+#[derive(Debug)]
+pub(crate) struct Setup<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) handed: &'a Handed,
+    pub(crate) held: Held,
+    pub(crate) limits: Limits,
+    /// For the init of a namespace: the byte to wait for.
+    pub(crate) go: Option<OwnedFd>,
+    /// How the namespace was made.
+    pub(crate) through: Through,
+    /// User and group as they are outside: a new user namespace shows nobody until they are mapped.
+    pub(crate) ids: (u32, u32),
+    pub(crate) owner: Option<&'a OwnedFd>,
+    pub(crate) alive: &'a OwnedFd,
+    pub(crate) status: &'a OwnedFd,
+    pub(crate) title: Option<Title>,
+    pub(crate) oom_score_adj: i32,
+}
+
+/// What a keeper says to the warden, in one write that the kernel does not split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// The init of the job's namespace has armed its death signal.
+    Armed(JobId),
+    /// The job is let go: its keeper's death is no reason to end it.
+    Released(JobId),
+}
+
+impl Status {
+    pub(crate) const BYTES: usize = 17;
+
+    fn to_bytes(self) -> [u8; Self::BYTES] {
+        let (kind, job) = match self {
+            Self::Armed(job) => (1, job),
+            Self::Released(job) => (2, job),
+        };
+        let mut bytes = [kind; Self::BYTES];
+        bytes[1..].copy_from_slice(&job.0.to_be_bytes());
+        bytes
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (kind, job) = bytes.split_first()?;
+        let job = JobId(u128::from_be_bytes(job.try_into().ok()?));
+        match kind {
+            1 => Some(Self::Armed(job)),
+            2 => Some(Self::Released(job)),
+            _ => None,
+        }
+    }
+}
+
+/// Processes for a report: the first `named` by name, all by count.
+pub(crate) fn members_of(stats: &[Stat], named: usize) -> Members {
+    let describe =
+        |s: &Stat| Member { pid: s.pid, start: s.start, command: s.command(), state: char::from(s.state) };
+    Members { count: stats.len() as u32, named: stats.iter().take(named).map(describe).collect() }
+}
+
+/// The keeper of one job.
+#[derive(Debug)]
+pub(crate) struct Keeper<'a> {
+    request: &'a Request,
+    job: Job,
+    held: Held,
+    limits: Limits,
+    /// The cord, until it is closed at the other end.
+    cord: Option<OwnedFd>,
+    owner: Option<OwnedFd>,
+    /// The pipe that ends with the warden, until it has.
+    alive: Option<OwnedFd>,
+    status: OwnedFd,
+    signals: SignalFd,
+    /// The walker over our descendants, where `/proc` can be read.
+    tree: Option<Tree>,
+    start: start::Start,
+    /// The leader, while its number is ours to use.
+    leader: Option<u32>,
+    seen: end::Seen,
+    oom_score_adj: i32,
+}
+
+/// Becomes the keeper in a process that was just forked for it. Never returns.
+///
+/// The exit status tells the warden whether the job is over (0) or the keeper failed.
+pub(crate) fn become_keeper(setup: Setup<'_>) -> ! {
+    let under_init = matches!(setup.held, Held::Namespace);
+    let code = match prepare(setup, under_init).and_then(Keeper::guard) {
+        Ok(()) => 0,
+        // The cord's end without a last report tells the owner; the status tells the warden.
+        Err(_) => 1,
+    };
+    process::exit_now(code)
+}
+
+fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
+    if let Some(title) = setup.title {
+        title.set("killcord-keeper");
+    }
+    process::set_name(c"killcord-keeper")?;
+    if under_init {
+        // From here on the warden's death is ours, and with us the kernel ends the namespace.
+        process::set_parent_death_signal(signals::SIGKILL)?;
+    }
+    let handed = setup.handed;
+    let mut keep: Vec<_> =
+        handed.descriptors().chain(setup.held.descriptors()).map(|fd| fd.as_raw_fd()).collect();
+    keep.extend(setup.limits.descriptors().map(|fd| fd.as_raw_fd()));
+    keep.extend([setup.alive, setup.status].map(descriptors::number));
+    keep.extend(setup.owner.iter().map(|fd| descriptors::number(*fd)));
+    keep.extend(setup.go.iter().map(descriptors::number));
+    descriptors::close_all_but(&mut keep)?;
+    let mut notes = Vec::new();
+    match setup.held {
+        Held::Namespace => prepare_namespace(&setup, &mut notes)?,
+        Held::Tree | Held::Cgroup { .. } => process::become_subreaper()?,
+        Held::Group => {}
+    }
+    let signals = SignalFd::new(&signals::Set::of(&[signals::SIGCHLD]))?;
+    let tree = Tree::new();
+    if let Err(e) = &tree {
+        notes.push(format!("members cannot be listed: /proc: {e}"));
+    }
+    process::set_dumpable(false)?;
+    Ok(Keeper {
+        job: Job::new(setup.request.policy),
+        request: setup.request,
+        held: setup.held,
+        limits: setup.limits,
+        cord: Some(handed.cord.try_clone()?),
+        owner: setup.owner.map(OwnedFd::try_clone).transpose()?,
+        alive: Some(setup.alive.try_clone()?),
+        status: setup.status.try_clone()?,
+        signals,
+        tree: tree.ok(),
+        start: start::Start::new(handed)?,
+        leader: None,
+        seen: end::Seen::with_notes(notes),
+        oom_score_adj: setup.oom_score_adj,
+    })
+}
+
+/// Maps the user, waits until the warden knows that the death signal is armed, and mounts `/proc`.
+fn prepare_namespace(setup: &Setup<'_>, notes: &mut Vec<String>) -> io::Result<()> {
+    if setup.through == Through::UserNamespace {
+        let (uid, gid) = setup.ids;
+        namespace::map_own_ids(uid, gid)?;
+        notes.push("set-uid programs gain nothing, and other users show as nobody".to_owned());
+    }
+    socket::write(setup.status.as_fd(), &Status::Armed(setup.request.job).to_bytes())?;
+    if let Some(go) = &setup.go
+        && !socket::wait_for_byte(go)?
+    {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    if let Err(e) = namespace::mount_proc() {
+        notes.push(format!("/proc shows the outer process numbers: {e}"));
+    }
+    Ok(())
+}
+
+impl Keeper<'_> {
+    /// Guards the job from its start to its end.
+    fn guard(mut self) -> io::Result<()> {
+        self.report_armed();
+        let mut events = std::collections::VecDeque::new();
+        // Whoever is gone by now is seen before anything is started.
+        self.look_for_the_living(&mut events)?;
+        events.push_back(Event::Armed);
+        loop {
+            while let Some(event) = events.pop_front() {
+                for effect in self.job.step(event, now()) {
+                    self.carry_out(effect, &mut events)?;
+                }
+            }
+            if self.job.is_over() {
+                return Ok(());
+            }
+            self.wait(&mut events)?;
+        }
+    }
+
+    /// Whether the leader leads a session or group that nobody outside the job is in.
+    fn leader_leads_its_group(&self) -> bool {
+        !matches!(self.request.spec.session, Session::Shared { .. })
+    }
+}

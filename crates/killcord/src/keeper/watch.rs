@@ -1,0 +1,156 @@
+//! Everything that a keeper waits for, as events.
+
+use super::Keeper;
+use crate::arm::Held;
+use crate::message::{self, Incoming};
+use crate::numbers::now;
+use killcord_model::job::Event;
+use killcord_model::status::ExitStatus;
+use killcord_model::wire::Order;
+use killcord_sys::cgroup::Leaf;
+use killcord_sys::child::{self, Change, Wait};
+use killcord_sys::poll::{self, Interest};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// So many children are reaped before the other descriptors are looked at again: a job that ends a
+/// process every few microseconds must not keep an order waiting.
+const REAP_AT_ONCE: u32 = 512;
+
+impl Keeper<'_> {
+    /// Waits until something happens or a deadline comes, and says what.
+    pub(super) fn wait(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
+        let timeout = self.job.deadline().map(|t| t.since(now()));
+        self.poll_once(timeout, events)?;
+        if self.job.deadline().is_some_and(|t| now() >= t) {
+            events.push_back(Event::Tick);
+        }
+        Ok(())
+    }
+
+    /// Looks whether owner and warden are there, without waiting.
+    pub(super) fn look_for_the_living(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
+        self.poll_once(Some(Duration::ZERO), events)
+    }
+
+    fn poll_once(&mut self, timeout: Option<Duration>, events: &mut VecDeque<Event>) -> io::Result<()> {
+        let [cord, owner, warden, child, failure, populated] = poll::wait(
+            [
+                (self.cord.as_ref().map(AsFd::as_fd), Interest::Read),
+                (self.owner.as_ref().map(AsFd::as_fd), Interest::Read),
+                (self.alive.as_ref().map(AsFd::as_fd), Interest::Gone),
+                (Some(self.signals.as_fd()), Interest::Read),
+                (self.start.failure(), Interest::Read),
+                (self.held.leaf().filter(|_| self.leader_is_gone()).map(Leaf::events), Interest::Exception),
+            ],
+            timeout,
+        )?;
+        if warden {
+            self.alive = None;
+            events.push_back(Event::WardenGone);
+        }
+        if owner {
+            self.owner = None;
+            self.cord = None;
+            events.push_back(Event::OwnerGone);
+        }
+        if cord && self.cord.is_some() {
+            self.hear_owner(events);
+        }
+        // That exec has happened is said before that the program has ended.
+        if failure || child {
+            self.hear_leader(events);
+        }
+        if child {
+            while self.signals.read()?.is_some() {}
+            self.reap(events)?;
+        }
+        if populated {
+            events.push_back(Event::Changed);
+        }
+        Ok(())
+    }
+
+    fn leader_is_gone(&self) -> bool {
+        self.leader.is_none()
+    }
+
+    fn hear_owner(&mut self, events: &mut VecDeque<Event>) {
+        let Some(cord) = &self.cord else { return };
+        match message::receive::<Order>(cord.as_fd()) {
+            Ok(Incoming::Message(order, _)) => events.push_back(Event::Order(order)),
+            Ok(Incoming::Nothing) => {}
+            Ok(Incoming::Closed) => {
+                self.cord = None;
+                events.push_back(Event::OwnerGone);
+            }
+            // An owner of another version, or a cord in wrong hands: what it wants is not known, and
+            // that it holds the cord is what counts.
+            Err(e) => self.seen.note(format!("an order could not be read: {e}")),
+        }
+    }
+
+    /// Takes the changes of children and says whether no child is left at all.
+    pub(super) fn reap(&mut self, events: &mut VecDeque<Event>) -> io::Result<bool> {
+        if matches!(self.held, Held::Group) {
+            return self.peek_at_leader(events);
+        }
+        let mut changed = false;
+        let mut none_left = false;
+        for _ in 0..REAP_AT_ONCE {
+            match child::next()? {
+                Wait::Child(pid, change) if Some(pid) == self.leader => self.leader_changed(change, events),
+                Wait::Child(_, Change::Exited(_) | Change::Killed(_)) => {
+                    self.seen.reaped += 1;
+                    changed = true;
+                }
+                Wait::Child(_, Change::Stopped(_) | Change::Continued) => {}
+                Wait::Nothing => break,
+                Wait::NoChildren => {
+                    none_left = true;
+                    break;
+                }
+            }
+        }
+        if changed {
+            events.push_back(Event::Changed);
+        }
+        Ok(none_left)
+    }
+
+    fn leader_changed(&mut self, change: Change, events: &mut VecDeque<Event>) {
+        let status = match change {
+            Change::Exited(code) => ExitStatus::Code(code),
+            Change::Killed(signal) => ExitStatus::Signal(signal),
+            Change::Stopped(signal) => return events.push_back(Event::LeaderStopped(signal)),
+            Change::Continued => return events.push_back(Event::LeaderContinued),
+        };
+        self.hear_leader(events);
+        self.leader = None;
+        self.seen.reaped += 1;
+        self.seen.status = Some(status);
+        events.push_back(Event::LeaderExited(status));
+    }
+
+    /// On boundary `group` the leader is not reaped before the end: as long as it is there, even as a
+    /// zombie, the number of its group belongs to it.
+    fn peek_at_leader(&mut self, events: &mut VecDeque<Event>) -> io::Result<bool> {
+        if let Some(pid) = self.leader
+            && self.seen.status.is_none()
+            && let Some(change) = child::peek(pid)?
+        {
+            self.hear_leader(events);
+            let status = match change {
+                Change::Killed(signal) => ExitStatus::Signal(signal),
+                Change::Exited(code) => ExitStatus::Code(code),
+                Change::Stopped(_) | Change::Continued => return Ok(false),
+            };
+            self.seen.reaped += 1;
+            self.seen.status = Some(status);
+            events.push_back(Event::LeaderExited(status));
+        }
+        Ok(false)
+    }
+}

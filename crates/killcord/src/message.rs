@@ -1,0 +1,59 @@
+//! Messages of the model on sockets of the system.
+
+use killcord_model::wire::{self, LARGEST_DATAGRAM, LARGEST_MESSAGE, ToWarden};
+use killcord_sys::socket::{self, Received};
+use serde::{Serialize, de::DeserializeOwned};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// What came in.
+#[derive(Debug)]
+pub(crate) enum Incoming<T> {
+    /// A message and its descriptors.
+    Message(T, Vec<OwnedFd>),
+    /// Nothing yet.
+    Nothing,
+    /// The other end is gone.
+    Closed,
+}
+
+fn invalid(e: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, e)
+}
+
+/// Sends one message.
+pub(crate) fn send<T: Serialize>(to: BorrowedFd<'_>, message: &T, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    socket::send(to, &wire::encode(message).map_err(invalid)?, fds)
+}
+
+/// Takes one message, without waiting.
+pub(crate) fn receive<T: DeserializeOwned>(from: BorrowedFd<'_>) -> io::Result<Incoming<T>> {
+    Ok(match socket::receive(from, LARGEST_DATAGRAM + 1)? {
+        Received::Message(data, fds) => Incoming::Message(wire::decode(&data).map_err(invalid)?, fds),
+        Received::Nothing => Incoming::Nothing,
+        Received::Closed => Incoming::Closed,
+    })
+}
+
+/// Sends a request, in a memory file when it is large.
+pub(crate) fn send_request(to: BorrowedFd<'_>, request: &ToWarden, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let data = wire::encode(request).map_err(invalid)?;
+    if data.len() <= LARGEST_DATAGRAM {
+        return socket::send(to, &data, fds);
+    }
+    let memory = socket::into_memory(&data)?;
+    let mut all = vec![memory.as_fd()];
+    all.extend_from_slice(fds);
+    send(to, &ToWarden::InMemory, &all)
+}
+
+/// Takes a request, out of its memory file if it is in one.
+pub(crate) fn receive_request(from: BorrowedFd<'_>) -> io::Result<Incoming<ToWarden>> {
+    match receive::<ToWarden>(from)? {
+        Incoming::Message(ToWarden::InMemory, mut fds) if !fds.is_empty() => {
+            let data = socket::out_of_memory(fds.remove(0), LARGEST_MESSAGE)?;
+            Ok(Incoming::Message(wire::decode(&data).map_err(invalid)?, fds))
+        }
+        other => Ok(other),
+    }
+}

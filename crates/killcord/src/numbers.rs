@@ -1,0 +1,40 @@
+//! Where the model's words meet the platform's numbers.
+
+use killcord_model::ladder::Signal;
+use killcord_model::time::Time;
+use killcord_model::wire::Stage;
+use killcord_sys::leader::Stages;
+use killcord_sys::{clock, signals};
+
+/// The platform's number of a signal.
+pub(crate) fn of_signal(signal: Signal) -> i32 {
+    match signal {
+        Signal::Hup => signals::SIGHUP,
+        Signal::Int => signals::SIGINT,
+        Signal::Quit => signals::SIGQUIT,
+        Signal::Kill => signals::SIGKILL,
+        Signal::Usr1 => signals::SIGUSR1,
+        Signal::Usr2 => signals::SIGUSR2,
+        Signal::Term => signals::SIGTERM,
+        Signal::Cont => signals::SIGCONT,
+        Signal::Winch => signals::SIGWINCH,
+    }
+}
+
+/// The clock, in the model's form.
+pub(crate) fn now() -> Time {
+    Time(clock::now())
+}
+
+/// How the child of a start names its steps.
+pub(crate) const STAGES: Stages = Stages {
+    cgroup: Stage::Cgroup as u8,
+    session: Stage::Session as u8,
+    terminal: Stage::Terminal as u8,
+    descriptors: Stage::Descriptors as u8,
+    directory: Stage::Directory as u8,
+    rlimits: Stage::ResourceLimits as u8,
+    nice: Stage::Nice as u8,
+    signals: Stage::Signals as u8,
+    exec: Stage::Exec as u8,
+};

@@ -1,0 +1,66 @@
+//! When warden and keeper are both gone: the owner, if it is a subreaper, ends what came to it.
+
+use crate::keeper::members_of;
+use crate::numbers::now;
+use crate::owner::Job;
+use killcord_model::ladder::{KILL_AGAIN, LOOK};
+use killcord_model::verdict::{Evidence, NAMED, Verdict};
+use killcord_sys::child::{self, Change, Wait};
+use killcord_sys::poll::{self, Interest};
+use killcord_sys::signals::SignalFd;
+use killcord_sys::tree::Tree;
+use std::os::fd::AsFd;
+
+/// The children of this process, for telling those that were there before a job from those that come to
+/// a subreaper later.
+pub fn children() -> Vec<u32> {
+    let mut all = Vec::new();
+    if let Ok(mut proc) = killcord_sys::proc::Proc::open() {
+        // A list that cannot be read is empty: nothing will be ended on its account either, since the
+        // same file says who is to be ended.
+        let _ = proc.children(killcord_sys::process::own_pid(), 1, &mut all);
+    }
+    all
+}
+
+/// Ends the job's cgroup and every descendant of this process but the subtrees of `spare`, and looks
+/// until none is left, for two seconds.
+///
+/// For a process that is a subreaper and whose only other children are in `spare`: whatever else is
+/// below it came from the job. `signals` is where `SIGCHLD` arrives.
+pub fn end_what_came_to_us(job: &Job, spare: &[u32], signals: &SignalFd) -> Verdict {
+    let mut tree = match Tree::new() {
+        Ok(tree) => tree,
+        Err(e) => return Verdict::Unconfirmed(format!("/proc: {e}")),
+    };
+    let end = now().after(LOOK);
+    let mut round = 0;
+    loop {
+        // Whether it worked is what the walk says.
+        let _ = job.kill_cgroup();
+        round += 1;
+        let _ = tree.kill(round > 2, spare);
+        reap_all();
+        match tree.walk(spare, usize::MAX) {
+            Ok([]) => return Verdict::Empty(Evidence::NoChildLeft),
+            Ok(left) if now() >= end => return Verdict::Survivors(members_of(left, NAMED)),
+            Ok(_) => {}
+            Err(e) => return Verdict::Unconfirmed(format!("/proc: {e}")),
+        }
+        let waited = poll::wait([(Some(signals.as_fd()), Interest::Read)], Some(KILL_AGAIN));
+        if waited.is_ok_and(|[ready]| ready) {
+            while matches!(signals.read(), Ok(Some(_))) {}
+        }
+    }
+}
+
+/// Reaps every child that has ended.
+pub fn reap_all() -> Vec<(u32, Change)> {
+    let mut ended = Vec::new();
+    while let Ok(Wait::Child(pid, change)) = child::next() {
+        if matches!(change, Change::Exited(_) | Change::Killed(_)) {
+            ended.push((pid, change));
+        }
+    }
+    ended
+}

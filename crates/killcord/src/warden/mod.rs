@@ -1,0 +1,65 @@
+//! The warden: the process from which keepers are forked, and the second line behind them.
+//!
+//! It has one thread, its own name, and no descriptor that is not its own. It watches its owner, hands
+//! every request to a new keeper, and ends what a killed keeper leaves: orphans come to it, since it is
+//! the next subreaper. It ends nothing else.
+
+mod adopt;
+mod serve;
+
+use killcord_sys::{descriptors, process, signals, socket};
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// What a warden is made with.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    /// Its end of the socket to the owner.
+    pub(crate) control: OwnedFd,
+    /// The owner's pidfd, where the kernel has them.
+    pub(crate) owner: Option<OwnedFd>,
+    /// The owner's number, to be compared with our parent's.
+    pub(crate) owner_pid: u32,
+    /// Whether to stay in the owner's session, in a group of our own, for jobs on its terminal.
+    pub(crate) stay_in_session: bool,
+}
+
+/// Becomes the warden in a process that was just forked for it. Never returns.
+pub(crate) fn become_warden(setup: Setup) -> ! {
+    let code = match prepare(setup).and_then(|mut warden| warden.serve()) {
+        Ok(()) => 0,
+        // Nobody is left to tell: the owner sees the socket's end, the keepers the pipe's.
+        Err(_) => 1,
+    };
+    process::exit_now(code)
+}
+
+fn prepare(setup: Setup) -> io::Result<serve::Warden> {
+    signals::Set::all().block_exactly()?;
+    let mut keep = vec![descriptors::number(&setup.control)];
+    keep.extend(setup.owner.as_ref().map(descriptors::number));
+    descriptors::close_all_but(&mut keep)?;
+    descriptors::detach_standard_streams()?;
+    let title = process::Title::find();
+    if let Some(title) = title {
+        title.set("killcord-warden");
+    }
+    process::set_name(c"killcord-warden")?;
+    if setup.stay_in_session {
+        process::new_group()?
+    } else {
+        process::new_session()?
+    }
+    process::become_subreaper()?;
+    process::set_dumpable(false)?;
+    // A guard holds no mount and no directory of anybody.
+    std::env::set_current_dir("/")?;
+    let signals = signals::SignalFd::new(&signals::Set::of(&[signals::SIGCHLD]))?;
+    let (alive_read, alive_write) = socket::pipe()?;
+    let (status_read, status_write) = socket::pipe_nonblocking()?;
+    serve::Warden::new(
+        setup,
+        serve::Channels { signals, alive_read, alive_write, status_read, status_write },
+        title,
+    )
+}

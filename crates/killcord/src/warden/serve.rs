@@ -1,0 +1,396 @@
+//! The warden's loop: it turns what it sees into events and effects into calls.
+
+use super::{Setup, adopt::Orphans};
+use crate::arm::{self, Held};
+use crate::keeper::{self, Handed};
+use crate::message::{self, Incoming};
+use crate::numbers::now;
+use killcord_model::boundary::{Boundary, candidates};
+use killcord_model::id::JobId;
+use killcord_model::job::Sight;
+use killcord_model::spec::Request;
+use killcord_model::verdict::{Evidence, Verdict};
+use killcord_model::warden::{Effect, Event, Warden as Decisions};
+use killcord_model::wire::{FromWarden, Refusal, Stage, ToWarden};
+use killcord_sys::cgroup::Own;
+use killcord_sys::child::{self, Change, Wait};
+use killcord_sys::limits::Limits;
+use killcord_sys::namespace::{self, Through};
+use killcord_sys::poll::{self, Interest};
+use killcord_sys::process::{self, Fork, Title};
+use killcord_sys::signals::SignalFd;
+use killcord_sys::socket;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Where kernels have no pidfds, the owner's death shows in our parent's number alone.
+const LOOK_FOR_OWNER: Duration = Duration::from_millis(100);
+
+/// The warden's own descriptors.
+#[derive(Debug)]
+pub(super) struct Channels {
+    pub(super) signals: SignalFd,
+    /// The keepers' end of the pipe that ends with the warden.
+    pub(super) alive_read: OwnedFd,
+    /// Held by the warden alone.
+    pub(super) alive_write: OwnedFd,
+    /// What keepers say to the warden.
+    pub(super) status_read: OwnedFd,
+    /// The keepers' end of it.
+    pub(super) status_write: OwnedFd,
+}
+
+/// A keeper and what it holds, as the second line needs it.
+#[derive(Debug)]
+struct Ward {
+    keeper: u32,
+    held: Held,
+    limits: Limits,
+    /// The byte on which a namespace's init waits before it starts anything.
+    go: Option<OwnedFd>,
+}
+
+/// The warden.
+#[derive(Debug)]
+pub(super) struct Warden {
+    setup: Setup,
+    channels: Channels,
+    title: Option<Title>,
+    decisions: Decisions,
+    wards: BTreeMap<JobId, Ward>,
+    /// Our own v2 cgroup, looked for once.
+    own: Option<Result<Rc<Own>, String>>,
+    orphans: Orphans,
+    oom_score_adj: i32,
+}
+
+impl Warden {
+    pub(super) fn new(setup: Setup, channels: Channels, title: Option<Title>) -> io::Result<Self> {
+        Ok(Self {
+            setup,
+            channels,
+            title,
+            decisions: Decisions::default(),
+            wards: BTreeMap::new(),
+            own: None,
+            orphans: Orphans::default(),
+            oom_score_adj: process::oom_score_adj(),
+        })
+    }
+
+    /// Serves until the owner is gone and no job needs us any more.
+    pub(super) fn serve(&mut self) -> io::Result<()> {
+        let mut events = VecDeque::new();
+        loop {
+            while let Some(event) = events.pop_front() {
+                for effect in self.decisions.step(event, now()) {
+                    self.carry_out(effect, &mut events);
+                }
+            }
+            if self.decisions.is_done() {
+                return Ok(());
+            }
+            self.wait(&mut events)?;
+        }
+    }
+
+    fn wait(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
+        let gone = self.decisions.owner_is_gone();
+        let by_number = self.setup.owner.is_none() && !gone;
+        let timeout = self.decisions.deadline().map(|t| t.since(now()));
+        let timeout =
+            if by_number { Some(timeout.unwrap_or(LOOK_FOR_OWNER).min(LOOK_FOR_OWNER)) } else { timeout };
+        let control = (!gone).then(|| self.setup.control.as_fd());
+        let owner = self.setup.owner.as_ref().filter(|_| !gone).map(AsFd::as_fd);
+        let [asked, owner, status, signal] = poll::wait(
+            [
+                (control, Interest::Read),
+                (owner, Interest::Read),
+                (Some(self.channels.status_read.as_fd()), Interest::Read),
+                (Some(self.channels.signals.as_fd()), Interest::Read),
+            ],
+            timeout,
+        )?;
+        if owner || (by_number && process::parent_pid() != Some(self.setup.owner_pid)) {
+            events.push_back(Event::OwnerGone);
+        }
+        // What a keeper said is read before its death is: a released job must be known as such by then.
+        if status || signal {
+            self.hear_keepers(events);
+        }
+        if signal {
+            self.reap(events)?;
+        }
+        if asked {
+            self.hear_owner(events);
+        }
+        if self.decisions.deadline().is_some_and(|t| now() >= t) {
+            events.push_back(Event::Tick);
+        }
+        Ok(())
+    }
+
+    fn hear_owner(&mut self, events: &mut VecDeque<Event>) {
+        match message::receive_request(self.setup.control.as_fd()) {
+            Ok(Incoming::Message(ToWarden::Start(request), fds)) => self.start(*request, fds, events),
+            Ok(Incoming::Nothing) => {}
+            Ok(Incoming::Closed) => events.push_back(Event::OwnerGone),
+            // A message that cannot be read is no request: the cord in it is closed with it, which
+            // tells the owner that nothing was started.
+            Ok(Incoming::Message(ToWarden::InMemory, _)) | Err(_) => {}
+        }
+    }
+
+    fn hear_keepers(&mut self, events: &mut VecDeque<Event>) {
+        let mut buffer = [0u8; keeper::Status::BYTES];
+        while let Ok(Some(bytes)) = socket::read_some(self.channels.status_read.as_fd(), &mut buffer) {
+            match keeper::Status::from_bytes(bytes) {
+                Some(keeper::Status::Released(job)) => events.push_back(Event::Released(job)),
+                Some(keeper::Status::Armed(job)) => self.let_init_go(job),
+                None => return,
+            }
+        }
+    }
+
+    /// The init of a namespace has armed its death signal; only now may it start something.
+    fn let_init_go(&mut self, job: JobId) {
+        if let Some(go) = self.wards.get_mut(&job).and_then(|w| w.go.take()) {
+            // If it is gone already, its death is reported by its own signal.
+            let _ = socket::write(go.as_fd(), b"g");
+        }
+    }
+
+    fn reap(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
+        while self.channels.signals.read()?.is_some() {}
+        loop {
+            match child::next()? {
+                Wait::Child(pid, change @ (Change::Exited(_) | Change::Killed(_))) => {
+                    let job = self.wards.iter().find(|(_, w)| w.keeper == pid).map(|(job, _)| *job);
+                    events.push_back(match (job, change) {
+                        (Some(job), Change::Exited(0)) => Event::KeeperDone(job),
+                        (Some(job), _) => Event::KeeperLost(job),
+                        (None, _) => Event::Changed,
+                    });
+                }
+                Wait::Child(_, Change::Stopped(_) | Change::Continued) => {}
+                Wait::Nothing | Wait::NoChildren => return Ok(()),
+            }
+        }
+    }
+
+    /// Tries the boundaries in their order and forks a keeper for the first that can be had.
+    fn start(&mut self, request: Request, fds: Vec<OwnedFd>, events: &mut VecDeque<Event>) {
+        let job = request.job;
+        let wanted = request.require.unwrap_or(Boundary::Group);
+        let Some(handed) = Handed::from_descriptors(fds, &request) else {
+            let what = b"descriptors of the request".to_vec();
+            return self.refuse(job, Refusal::Failed { stage: Stage::Keeper, errno: 22, what });
+        };
+        if self.decisions.owner_is_gone() {
+            return;
+        }
+        let mut tried = Vec::new();
+        for boundary in candidates(request.boundary, request.require) {
+            match self.attempt(boundary, &request, &handed) {
+                Ok(ward) => {
+                    self.wards.insert(job, ward);
+                    events.push_back(Event::Forked(job));
+                    return;
+                }
+                Err(Attempt::NotHere(why)) => tried.push((boundary, why)),
+                Err(Attempt::Refused(refusal)) => return self.refuse(job, refusal),
+            }
+        }
+        self.refuse(job, Refusal::Boundary { wanted, tried });
+    }
+
+    fn refuse(&self, job: JobId, refusal: Refusal) {
+        // An owner that is gone needs no answer.
+        let _ = message::send(self.setup.control.as_fd(), &FromWarden::NotStarted { job, refusal }, &[]);
+    }
+
+    fn attempt(&mut self, boundary: Boundary, request: &Request, handed: &Handed) -> Result<Ward, Attempt> {
+        let held = match boundary {
+            Boundary::Group => Held::Group,
+            Boundary::Namespace => Held::Namespace,
+            Boundary::Tree => {
+                killcord_sys::proc::Proc::open().map_err(|e| Attempt::NotHere(format!("/proc: {e}")))?;
+                Held::Tree
+            }
+            Boundary::Cgroup => {
+                let own = self.own_cgroup().map_err(Attempt::NotHere)?;
+                let at = own.path.display().to_string();
+                arm::cgroup(&own, request.job).map_err(|e| Attempt::NotHere(format!("{at}: {e}")))?
+            }
+        };
+        let guards = [self.setup.owner_pid, process::own_pid()];
+        let guards: Vec<u32> = self.wards.values().map(|w| w.keeper).chain(guards).collect();
+        let limits = arm::limits(&held, request.job, &request.limits, &guards).map_err(|refusal| {
+            // Nobody is in it yet.
+            let _ = held.remove();
+            Attempt::Refused(refusal)
+        })?;
+        self.fork_keeper(request, handed, held, limits)
+    }
+
+    fn own_cgroup(&mut self) -> Result<Rc<Own>, String> {
+        self.own
+            .get_or_insert_with(|| Own::find(None).map(Rc::new).map_err(|e| format!("cgroup v2: {e}")))
+            .clone()
+    }
+
+    fn fork_keeper(
+        &mut self,
+        request: &Request,
+        handed: &Handed,
+        held: Held,
+        mut limits: Limits,
+    ) -> Result<Ward, Attempt> {
+        let undo = |held: &Held, limits: &mut Limits| {
+            // Nobody is in them; the error that is reported is the one that matters.
+            let _ = limits.remove();
+            let _ = held.remove();
+        };
+        let ids = (process::own_uid(), process::own_gid());
+        let mut through = Through::Privilege;
+        let mut go = None;
+        let forked = if matches!(held, Held::Namespace) {
+            match socket::pipe() {
+                Ok(pipe) => go = Some(pipe),
+                Err(e) => return Err(Attempt::Refused(keeper_failed(&e))),
+            }
+            // Its files in /proc must be its own for the id maps.
+            let _ = process::set_dumpable(true);
+            let forked = namespace::fork_init(through).or_else(|e| {
+                if ids.0 == 0 {
+                    return Err(e);
+                }
+                through = Through::UserNamespace;
+                namespace::fork_init(through)
+            });
+            if !matches!(forked, Ok(Fork::Child)) {
+                let _ = process::set_dumpable(false);
+            }
+            forked.map_err(|e| Attempt::NotHere(format!("pid namespaces: {e}")))
+        } else {
+            process::fork().map_err(|e| Attempt::Refused(keeper_failed(&e)))
+        };
+        match forked {
+            Err(attempt) => {
+                undo(&held, &mut limits);
+                Err(attempt)
+            }
+            Ok(Fork::Parent(keeper)) => {
+                if let (Held::Namespace, killcord_model::spec::Session::Shared { group }) =
+                    (&held, request.spec.session)
+                {
+                    // The job's group has no number inside the namespace: the init enters it from
+                    // here, and the leader inherits it.
+                    let _ = process::put_into_group(keeper, group);
+                }
+                Ok(Ward { keeper, held, limits, go: go.map(|(_, write)| write) })
+            }
+            Ok(Fork::Child) => {
+                let go = go.map(|(read, write)| {
+                    drop(write);
+                    read
+                });
+                keeper::become_keeper(keeper::Setup {
+                    request,
+                    handed,
+                    held,
+                    limits,
+                    go,
+                    through,
+                    ids,
+                    owner: self.setup.owner.as_ref(),
+                    alive: &self.channels.alive_read,
+                    status: &self.channels.status_write,
+                    title: self.title,
+                    oom_score_adj: self.oom_score_adj,
+                })
+            }
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect, events: &mut VecDeque<Event>) {
+        match effect {
+            Effect::EndWhatIsLeft(job) => {
+                if let Some(leaf) = self.wards.get(&job).and_then(|w| w.held.leaf()) {
+                    // Whether it worked is what the look says.
+                    let _ = leaf.kill();
+                }
+                if self.decisions.may_end_orphans() {
+                    self.orphans.kill(&self.keepers());
+                }
+            }
+            Effect::Look(job) => {
+                let sight = self.look(job);
+                events.push_back(Event::Seen(job, sight));
+            }
+            Effect::Tell(job, sight) => {
+                let verdict = self.verdict(job, sight);
+                // An owner that is gone needs no answer.
+                let lost = FromWarden::KeeperLost { job, verdict };
+                let _ = message::send(self.setup.control.as_fd(), &lost, &[]);
+            }
+            Effect::Forget(job) => {
+                if let Some(mut ward) = self.wards.remove(&job) {
+                    // The keeper has removed both if it could; what still has members stays.
+                    let _ = ward.limits.remove();
+                    let _ = ward.held.remove();
+                }
+            }
+            Effect::KillKeeper(job) => {
+                if let Some(ward) = self.wards.get(&job) {
+                    // Our unreaped child. A stopped one dies of this as well.
+                    let _ = child::signal(ward.keeper, killcord_sys::signals::SIGKILL);
+                }
+            }
+        }
+    }
+
+    fn keepers(&self) -> Vec<u32> {
+        self.wards.values().map(|w| w.keeper).collect()
+    }
+
+    fn look(&mut self, job: JobId) -> Sight {
+        let Some(ward) = self.wards.get(&job) else { return Sight::Empty };
+        let in_leaf = ward.held.leaf().map(killcord_sys::cgroup::Leaf::populated);
+        match (in_leaf, ward.held.boundary()) {
+            (Some(Ok(true)), _) => Sight::Members,
+            (Some(Err(_)), _) => Sight::Unknown,
+            // The init was reaped, which the kernel allows only when its namespace is empty.
+            (_, Boundary::Namespace) => Sight::Empty,
+            // Whoever left the group is not found by it.
+            (_, Boundary::Group) => Sight::Unknown,
+            (_, Boundary::Tree | Boundary::Cgroup) => self.orphans.look(&self.keepers()),
+        }
+    }
+
+    fn verdict(&mut self, job: JobId, sight: Sight) -> Verdict {
+        let boundary = self.wards.get(&job).map(|w| w.held.boundary());
+        match (sight, boundary) {
+            (Sight::Empty, Some(Boundary::Namespace)) => Verdict::Empty(Evidence::NamespaceReaped),
+            (Sight::Empty, Some(Boundary::Cgroup)) => Verdict::Empty(Evidence::Unpopulated),
+            (Sight::Empty, _) => Verdict::Empty(Evidence::NoChildLeft),
+            (Sight::Members, _) => Verdict::Survivors(self.orphans.name(&self.keepers())),
+            (Sight::Unknown, _) => Verdict::Unconfirmed("the keeper was killed".to_owned()),
+        }
+    }
+}
+
+fn keeper_failed(e: &io::Error) -> Refusal {
+    Refusal::Failed { stage: Stage::Keeper, errno: e.raw_os_error().unwrap_or(0), what: Vec::new() }
+}
+
+/// Why an attempt gave no keeper.
+enum Attempt {
+    /// This boundary cannot be had here; the next may.
+    NotHere(String),
+    /// No other boundary would help.
+    Refused(Refusal),
+}
