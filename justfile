@@ -1,0 +1,34 @@
+# Short names for what people do all day. Nothing needs `just`: each recipe is one command to type.
+
+# list the recipes
+default:
+    @just --list
+
+# every test, with all their set-up; arguments go to nextest
+test *args:
+    tools/test {{ args }}
+
+# everything a change has to pass
+ci:
+    bash .ci/run
+
+# a tree that nothing else ends, ended
+demo:
+    cargo run --release -- demo
+
+# what holds on this machine
+doctor *args:
+    cargo run --release -- doctor {{ args }}
+
+# the cost of a start, beside timeout, bwrap, tini and others
+bench *args:
+    cargo build --release
+    benches/run-vs-peers {{ args }}
+
+# lay out the code
+fmt:
+    cargo fmt --all
+
+# warnings are errors
+lint:
+    cargo clippy --workspace --all-targets --all-features -- -D warnings
