@@ -1,1 +1,3 @@
 //! Placeholder.
+#[cfg(feature = "fixture")]
+pub mod fixture;
