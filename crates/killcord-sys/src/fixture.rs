@@ -277,10 +277,7 @@ pub fn inherited() -> Inherited {
     // The hook is named here so that the linker cannot leave it out.
     std::hint::black_box(&raw const LOOK_EARLY);
     let bits = EARLY.load(Ordering::Relaxed);
-    Inherited {
-        sigpipe_ignored: bits & 1 != 0,
-        standard_open: [bits & 2 != 0, bits & 4 != 0, bits & 8 != 0],
-    }
+    Inherited { sigpipe_ignored: bits & 1 != 0, standard_open: [bits & 2 != 0, bits & 4 != 0, bits & 8 != 0] }
 }
 
 static EARLY: AtomicU8 = AtomicU8::new(0);
