@@ -243,6 +243,19 @@ pub fn take_seat(file: impl AsFd, number: u32) -> io::Result<bool> {
     }
 }
 
+/// `fcntl(F_SETLK)` with `F_UNLCK`: gives up every seat that this process has in the file.
+pub fn leave_seats(file: impl AsFd) -> io::Result<()> {
+    let mut request = seat(0);
+    request.l_type = libc::F_UNLCK as libc::c_short;
+    // Zero means "to the end, wherever that is".
+    request.l_len = 0;
+    // SAFETY: The descriptor is open for as long as it is borrowed, and `request` lives over the call.
+    match unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_SETLK, &raw const request) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// `fcntl(F_GETLK)`: whether another process sits on seat `number` of the file.
 pub fn seat_taken(file: impl AsFd, number: u32) -> io::Result<bool> {
     let mut request = seat(number);

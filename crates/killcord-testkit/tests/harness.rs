@@ -3,7 +3,7 @@
 //! Promised: it finds what it must, also in a pid namespace, takes nobody for somebody else, and ends what it
 //! started.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -147,6 +147,7 @@ fn a_program_out_of_reach_is_copied() {
         skip!(Need::Root);
     }
     let closed = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(closed.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     let program = closed.path().join("mytrue");
     std::fs::copy("/bin/true", &program).unwrap();
     assert_eq!(run(&mut as_user(&program), SOON).code(), 0);
@@ -168,10 +169,12 @@ fn a_terminal_is_a_real_one() {
         terminal.send(b"stty size\n");
         terminal.expect("30 100", SOON).unwrap();
         // Job control: the child is another foreground group, and Ctrl-C reaches it, not the shell.
-        terminal.send(format!("{} fg 30; echo status $?\n", bin("kc-leaf").display()).as_bytes());
+        terminal.send(format!("{} fg 30\n", bin("kc-leaf").display()).as_bytes());
         let ids = scene.wait_recorded(1, SOON);
         assert_eq!(terminal.foreground_group(), Some(ids[0].pid));
         terminal.send(b"\x03");
+        terminal.expect("> ", SOON).unwrap();
+        terminal.send(b"echo status $?\n");
         terminal.expect("status 130", SOON).unwrap();
         terminal.send(b"exit 7\n");
         terminal.read_to_end(SOON).unwrap();

@@ -11,9 +11,9 @@
 //! that they are gone.
 //!
 //! The bound: each process takes a seat, a locked byte of a file in memory, which the kernel gives back when it
-//! dies, so that killed processes make room for new ones as in a real bomb. One without a seat exits; hopping
-//! processes hold two for a moment. It is safe when nobody stops it: no process forks after the deadline, and
-//! each has an alarm at the deadline, inherited by none. With a scene (`$D/ids`) it ends when that is gone.
+//! dies, so that killed processes make room for new ones as in a real bomb. One that finds no seat exits at once.
+//! It is safe when nobody stops it: no process forks after the deadline, and each has an alarm of its own just
+//! after it. With a scene (`$D/ids`) it ends when that is gone.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -23,12 +23,20 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use killcord_sys::fixture::{Forked, alarm, exit_now, fork, ignore_signal, seat_taken, take_seat};
+use killcord_sys::fixture::{
+    Forked, alarm, exit_now, fork, ignore_signal, leave_seats, seat_taken, take_seat,
+};
 use killcord_testkit::{Signal, life};
 use rustix::process::{WaitOptions, setsid};
 
 /// The most that is allowed, so that a slip of the pen does not stop the machine.
 const MOST: u32 = 2000;
+/// Hopping processes on the first seats hop this often; the others are slowed down to so many hops in a second
+/// together, since each leaves a zombie to whoever reaps (often a process 1 that is no fast one), and a table that
+/// is full of zombies stops the machine and not the bomb.
+const FAST_HOPPERS: u32 = 4;
+const FAST_HOP: Duration = Duration::from_millis(3);
+const SLOW_HOPS_PER_SECOND: u32 = 1200;
 /// How long a process that found no room waits before it looks again.
 const NO_ROOM: Duration = Duration::from_millis(10);
 
@@ -175,14 +183,12 @@ impl Bomb {
     /// A process with a seat, which goes on forking.
     fn member(&self) -> ! {
         self.arm();
-        if !self.sit_down() {
-            exit_now(0);
-        }
+        let seat = self.sit_down();
         match self.kind {
             Kind::Wide => life::sleep_until(self.until_ms),
             Kind::Deep | Kind::Exec => self.refill(1),
             Kind::Term => self.refill(3),
-            Kind::Reparent => self.hop(),
+            Kind::Reparent => self.hop(seat),
         }
         exit_now(0)
     }
@@ -206,38 +212,60 @@ impl Bomb {
     }
 
     /// Changes its number every few milliseconds, and leaves another one behind wherever there is room.
-    fn hop(&self) {
+    fn hop(&self, mut seat: u32) {
+        let slow = (Duration::from_secs(1) * self.cap / SLOW_HOPS_PER_SECOND).max(FAST_HOP);
         while self.is_on() {
-            std::thread::sleep(Duration::from_millis(3));
-            if self.has_room() {
-                self.spawn();
+            // Looking for room is cheap and happens more often than hopping.
+            let ticks = if seat < FAST_HOPPERS { 1 } else { 4 };
+            for _ in 0..ticks {
+                std::thread::sleep(if ticks == 1 { FAST_HOP } else { slow / ticks });
+                if self.has_room() {
+                    self.spawn();
+                }
+                reaped();
+            }
+            // The seat is left to the child. If another one was faster the child must not wait for the next: a crowd
+            // of waiting ones has no bound.
+            if leave_seats(&self.seats).is_err() {
+                exit_now(1);
             }
             match fork() {
                 Ok(Forked::Child) => {
                     self.arm();
-                    if !self.sit_down() {
-                        exit_now(0);
+                    if !self.take(seat) {
+                        seat = self.sit_down();
                     }
                 }
                 Ok(Forked::Parent(_)) => exit_now(0),
-                Err(_) => self.note_failure(),
+                Err(_) => {
+                    self.note_failure();
+                    seat = self.sit_down();
+                }
             }
         }
     }
 
-    /// The watchdog of this process: the deadline, to a second.
+    /// The watchdog of this process, a second or two after the deadline that it should keep by itself.
     fn arm(&self) {
-        alarm(self.until_ms.saturating_sub(life::now_ms()).div_ceil(1000) as u32);
+        alarm(self.until_ms.saturating_sub(life::now_ms()).div_ceil(1000) as u32 + 1);
     }
 
     fn is_on(&self) -> bool {
         life::now_ms() < self.until_ms && self.scene.as_ref().is_none_or(|ids| ids.exists())
     }
 
-    /// Takes a free seat, looking from a place of its own so that a crowd does not queue at the first.
-    fn sit_down(&self) -> bool {
+    /// Takes a free seat, looking from a place of its own so that a crowd does not queue at the first; exits
+    /// where there is none.
+    fn sit_down(&self) -> u32 {
+        // Those that come by the thousand look at a few only: the kernel walks a list for each look.
+        let tries = if self.kind == Kind::Reparent { self.cap.min(16) } else { self.cap };
         let from = std::process::id().wrapping_mul(2_654_435_761) % self.cap.max(1);
-        (0..self.cap).any(|n| take_seat(&self.seats, (from + n) % self.cap).unwrap_or(false))
+        let free = (0..tries).map(|n| (from + n) % self.cap).find(|seat| self.take(*seat));
+        free.unwrap_or_else(|| exit_now(0))
+    }
+
+    fn take(&self, seat: u32) -> bool {
+        take_seat(&self.seats, seat).unwrap_or(false)
     }
 
     /// Looks at four places only: a full scan by every process would cost more than the forks.
