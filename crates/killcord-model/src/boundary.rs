@@ -1,0 +1,122 @@
+//! The mechanisms that hold a job, how strong each is, and which one to try first.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// What holds a job, from the weakest to the strongest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Boundary {
+    /// A process group, pinned by its unreaped leader. Whoever leaves the group leaves the job.
+    Group,
+    /// All descendants of the keeper, which is their subreaper (`PR_SET_CHILD_SUBREAPER`, `prctl(2)`).
+    Tree,
+    /// A cgroup v2 of the job's own (`cgroups(7)`).
+    Cgroup,
+    /// A pid namespace whose init is the keeper (`pid_namespaces(7)`).
+    Namespace,
+}
+
+impl Boundary {
+    /// The word of the design, as it is typed and printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Group => "group",
+            Self::Tree => "tree",
+            Self::Cgroup => "cgroup",
+            Self::Namespace => "namespace",
+        }
+    }
+
+    /// Whether processes that leave the leader's group, session or parent are ended too.
+    pub fn ends_escapees(self) -> bool {
+        !matches!(self, Self::Group)
+    }
+
+    /// What is left of a job when owner, warden and keeper are killed at the same instant.
+    pub fn when_all_are_killed(self) -> &'static str {
+        match self {
+            Self::Group => "the leader ends at once, the rest runs on",
+            Self::Tree => "the leader ends at once, the rest at the next sweep where it can be told apart",
+            Self::Cgroup => "the leader ends at once, the rest at the next sweep, exactly",
+            Self::Namespace => "the kernel ends everything at once",
+        }
+    }
+}
+
+impl fmt::Display for Boundary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A word that names no boundary.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a boundary: use cgroup, tree, namespace or group")]
+pub struct NotABoundary(pub String);
+
+impl FromStr for Boundary {
+    type Err = NotABoundary;
+
+    fn from_str(text: &str) -> Result<Self, NotABoundary> {
+        [Self::Group, Self::Tree, Self::Cgroup, Self::Namespace]
+            .into_iter()
+            .find(|b| b.name() == text)
+            .ok_or_else(|| NotABoundary(text.to_owned()))
+    }
+}
+
+/// Which boundary a job asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Choice {
+    /// `cgroup`, else `tree`, else `group`.
+    #[default]
+    Auto,
+    /// This one or nothing.
+    Exactly(Boundary),
+}
+
+/// The boundaries to attempt, in this order, for a choice and a requirement.
+///
+/// `auto` leaves `namespace` out, because it changes what a program sees; it is taken when nothing
+/// weaker would satisfy the requirement. An empty answer means that the two contradict each other.
+pub fn candidates(choice: Choice, require: Option<Boundary>) -> Vec<Boundary> {
+    let enough = |b: &Boundary| require.is_none_or(|r| *b >= r);
+    match choice {
+        Choice::Exactly(b) => [b].into_iter().filter(enough).collect(),
+        Choice::Auto if require == Some(Boundary::Namespace) => vec![Boundary::Namespace],
+        Choice::Auto => {
+            [Boundary::Cgroup, Boundary::Tree, Boundary::Group].into_iter().filter(enough).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Boundary::{Cgroup, Group, Namespace, Tree};
+
+    #[test]
+    fn auto_goes_from_cgroup_to_group_and_a_requirement_cuts_the_weak_end() {
+        assert_eq!(candidates(Choice::Auto, None), [Cgroup, Tree, Group]);
+        assert_eq!(candidates(Choice::Auto, Some(Tree)), [Cgroup, Tree]);
+        assert_eq!(candidates(Choice::Auto, Some(Cgroup)), [Cgroup]);
+        assert_eq!(candidates(Choice::Auto, Some(Namespace)), [Namespace]);
+    }
+
+    #[test]
+    fn an_exact_choice_below_the_requirement_leaves_nothing_to_try() {
+        assert_eq!(candidates(Choice::Exactly(Tree), Some(Cgroup)), []);
+        assert_eq!(candidates(Choice::Exactly(Namespace), Some(Cgroup)), [Namespace]);
+        assert_eq!(candidates(Choice::Exactly(Group), None), [Group]);
+    }
+
+    #[test]
+    fn every_name_reads_back() {
+        for b in [Group, Tree, Cgroup, Namespace] {
+            assert_eq!(b.name().parse(), Ok(b));
+        }
+        assert!("Cgroup".parse::<Boundary>().is_err());
+    }
+}

@@ -1,0 +1,154 @@
+//! What to run, how, and under which limits.
+
+use crate::boundary::{Boundary, Choice};
+use crate::id::JobId;
+use crate::ladder::{GRACE, Signal};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What happens to processes that are still there when the leader has exited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Leftovers {
+    /// They get a short drain and then the short ladder.
+    #[default]
+    End,
+    /// They stay until they end by themselves or the owner ends.
+    Keep,
+    /// They are let go.
+    Release,
+}
+
+/// Where the leader's session and terminal come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Session {
+    /// A session of its own without a terminal.
+    Own,
+    /// A session of its own whose controlling terminal is descriptor 0 of the job (a pty's slave).
+    OwnTerminal,
+    /// The owner's session and this process group of it, for a terminal that is already there.
+    Shared {
+        /// The owner's process group.
+        group: u32,
+    },
+}
+
+/// One resource limit of the leader (`setrlimit(2)`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceLimit {
+    /// The platform's number of the resource (`RLIMIT_*`).
+    pub resource: u32,
+    /// The soft limit, `None` for infinity.
+    pub soft: Option<u64>,
+    /// The hard limit, `None` for infinity.
+    pub hard: Option<u64>,
+}
+
+/// Limits on the whole job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Limits {
+    /// Memory in bytes.
+    pub memory: Option<u64>,
+    /// How many processes and threads at once.
+    pub pids: Option<u32>,
+    /// Processor time in thousandths of one processor.
+    pub cpu: Option<u32>,
+}
+
+impl Limits {
+    /// Whether no limit is asked for.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What to execute and with which attributes. Descriptors travel beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spec {
+    /// The program as it was named; looked up in the `PATH` of `env` when it has no slash.
+    #[serde(with = "bytes")]
+    pub program: Vec<u8>,
+    /// The arguments, the first being the program's own name.
+    pub argv: Vec<Bytes>,
+    /// The environment as `NAME=value`.
+    pub env: Vec<Bytes>,
+    /// The file mode creation mask; the warden's own otherwise.
+    pub umask: Option<u32>,
+    /// Resource limits to set.
+    pub rlimits: Vec<ResourceLimit>,
+    /// The nice value to set.
+    pub nice: Option<i32>,
+    /// What is added to the owner's `oom_score_adj`, so that the OOM killer prefers the job.
+    pub oom_score_adj: i32,
+    /// Session and terminal.
+    pub session: Session,
+    /// The descriptor numbers in the job of those passed beside 0 to 2, in their order.
+    pub extra_fds: Vec<u32>,
+    /// Signals that stay ignored in the job; all others are reset (`nohup` in a terminal).
+    pub ignored: Vec<Signal>,
+}
+
+/// How much the OOM killer prefers a job to its guards.
+pub const OOM_SCORE_ADJ: i32 = 100;
+
+/// When and how a job ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// How long the job may run.
+    pub timeout: Option<Duration>,
+    /// The time between TERM and KILL.
+    pub grace: Duration,
+    /// What happens to leftovers.
+    pub leftovers: Leftovers,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self { timeout: None, grace: GRACE, leftovers: Leftovers::default() }
+    }
+}
+
+/// A job as the owner asks the warden for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// The job's name.
+    pub job: JobId,
+    /// What to execute.
+    pub spec: Spec,
+    /// When and how it ends.
+    pub policy: Policy,
+    /// Limits on the whole.
+    pub limits: Limits,
+    /// The boundary to use.
+    pub boundary: Choice,
+    /// The weakest boundary that will do.
+    pub require: Option<Boundary>,
+}
+
+/// Bytes that a system call takes: no text encoding is assumed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bytes(#[serde(with = "bytes")] pub Vec<u8>);
+
+/// Serde for byte strings: as one run of bytes instead of a sequence of numbers.
+mod bytes {
+    use serde::de::{Deserializer, Error, Visitor};
+    use serde::ser::Serializer;
+    use std::fmt;
+
+    pub(super) fn serialize<S: Serializer>(value: &[u8], s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_bytes(value)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<u8>, D::Error> {
+        struct Run;
+        impl Visitor<'_> for Run {
+            type Value = Vec<u8>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a run of bytes")
+            }
+            fn visit_bytes<E: Error>(self, v: &[u8]) -> Result<Vec<u8>, E> {
+                Ok(v.to_vec())
+            }
+        }
+        d.deserialize_bytes(Run)
+    }
+}

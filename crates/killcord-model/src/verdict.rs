@@ -1,0 +1,158 @@
+//! What is known at a job's end, with the evidence.
+
+use crate::boundary::Boundary;
+use crate::id::Member;
+use crate::status::ExitStatus;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// How many processes a report names at most; the count beside the names is always the true one.
+pub const NAMED: usize = 64;
+
+/// Why a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    /// The leader ended by itself.
+    LeaderExited,
+    /// The job's time was up.
+    Timeout,
+    /// The owner gave the order.
+    Asked,
+    /// The owner is gone, or closed the cord.
+    OwnerGone,
+    /// The warden is gone.
+    WardenGone,
+    /// The keeper is gone; warden or owner ended the job.
+    KeeperGone,
+}
+
+impl Cause {
+    /// The word that reports show.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LeaderExited => "leader-exited",
+            Self::Timeout => "timeout",
+            Self::Asked => "asked",
+            Self::OwnerGone => "owner-gone",
+            Self::WardenGone => "warden-gone",
+            Self::KeeperGone => "keeper-gone",
+        }
+    }
+}
+
+/// How the kernel showed that nothing of a job is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Evidence {
+    /// `populated 0` in the leaf's `cgroup.events`, and no child of the keeper left (`ECHILD`).
+    Unpopulated,
+    /// No child of the keeper left (`ECHILD`), and it is the subreaper of all that the job started.
+    NoChildLeft,
+    /// No process of the pid namespace left but its init, the keeper.
+    NamespaceEmpty,
+    /// The pid namespace's init was reaped, which the kernel allows only when all the rest is gone.
+    NamespaceReaped,
+    /// The pinned group was read twice and had no living member.
+    GroupSeenEmptyTwice,
+}
+
+impl Evidence {
+    /// One line for a report.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Unpopulated => "cgroup populated 0, no child left",
+            Self::NoChildLeft => "no child of the subreaper left",
+            Self::NamespaceEmpty => "no process of the pid namespace left",
+            Self::NamespaceReaped => "the pid namespace's init was reaped",
+            Self::GroupSeenEmptyTwice => "the pinned group was seen empty twice",
+        }
+    }
+}
+
+/// What is known at the end.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// The kernel said that nothing is left.
+    Empty(Evidence),
+    /// It could not be seen whether something is left.
+    Unconfirmed(String),
+    /// These are left (the first [`NAMED`] of them).
+    Survivors(Members),
+    /// Nothing was started.
+    Refused,
+}
+
+/// Some members by name and the true count.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Members {
+    /// How many there were.
+    pub count: u32,
+    /// The first [`NAMED`] of them.
+    pub named: Vec<Member>,
+}
+
+/// What became of the leftovers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fate {
+    /// They were gone before anything was sent to them.
+    EndedByThemselves,
+    /// The ladder ended them.
+    Ended,
+    /// They were kept until the owner ended.
+    Kept,
+    /// They were let go, and run on.
+    Released,
+}
+
+impl Fate {
+    /// The word that reports show.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EndedByThemselves => "ended-by-themselves",
+            Self::Ended => "ended",
+            Self::Kept => "kept",
+            Self::Released => "released",
+        }
+    }
+}
+
+/// What a job used. Times are those of processes that have been reaped, or the cgroup's own count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// The peak memory in bytes, if it is known.
+    pub peak_memory: Option<u64>,
+    /// Whether the peak is that of the whole job (a cgroup's) or of its largest process.
+    pub peak_is_whole_job: bool,
+    /// Time in user mode.
+    pub user: Duration,
+    /// Time in the kernel.
+    pub system: Duration,
+}
+
+/// How a job ended: the last report on the cord.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// How the leader ended; `None` when it never ran or its end could not be seen.
+    pub status: Option<ExitStatus>,
+    /// Why the job ended.
+    pub cause: Cause,
+    /// What held it.
+    pub boundary: Boundary,
+    /// What is known about emptiness.
+    pub verdict: Verdict,
+    /// From the start of the leader to this report.
+    pub duration: Duration,
+    /// Those that `KILL` had to end.
+    pub forced: Members,
+    /// Those that were there when the leader had exited, and what became of them.
+    pub leftovers: Option<(Members, Fate)>,
+    /// Memory and processor time.
+    pub usage: Usage,
+    /// How many processes were killed by the job's own memory limit.
+    pub memory_kills: u64,
+    /// How many processes of the job the keeper saw: those it reaped and those it found alive.
+    pub members: u32,
+    /// What a reader should know about the boundary on this machine.
+    pub notes: Vec<String>,
+}

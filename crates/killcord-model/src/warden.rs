@@ -1,0 +1,273 @@
+//! What the warden decides: it is where keepers are born, and the second line behind them.
+//!
+//! It ends nothing as long as the keepers do their work. When a keeper is killed, its orphans come to
+//! the warden (which is their next subreaper), and the warden ends them; when the owner is gone and a
+//! keeper does not finish in time, because somebody stopped it, the warden ends the keeper too.
+
+use crate::id::JobId;
+use crate::job::Sight;
+use crate::ladder::{KILL_AGAIN, LOOK, SHORT_GRACE};
+use crate::time::Time;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long keepers have to end their jobs by themselves once the owner is gone.
+pub const KEEPERS_HAVE: Duration =
+    Duration::from_millis(SHORT_GRACE.as_millis() as u64 + LOOK.as_millis() as u64 + 500);
+
+/// What the warden sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A keeper was forked for this job.
+    Forked(JobId),
+    /// The keeper says that this job is let go.
+    Released(JobId),
+    /// The keeper exited by itself: its job is over.
+    KeeperDone(JobId),
+    /// The keeper was killed, or failed.
+    KeeperLost(JobId),
+    /// Another child was reaped.
+    Changed,
+    /// The answer to [`Effect::Look`] for this job.
+    Seen(JobId, Sight),
+    /// The owner is gone.
+    OwnerGone,
+    /// The time that [`Warden::deadline`] named has come.
+    Tick,
+}
+
+/// What the warden does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// End what a killed keeper left: its leaf, and the orphans.
+    EndWhatIsLeft(JobId),
+    /// Look whether anything is left of this job and answer with [`Event::Seen`].
+    Look(JobId),
+    /// Tell the owner what became of a job whose keeper is lost.
+    Tell(JobId, Sight),
+    /// Remove what is left of the job's boundary and forget it.
+    Forget(JobId),
+    /// End a keeper that did not finish.
+    KillKeeper(JobId),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ward {
+    Guarded,
+    LetGo,
+    /// The keeper is lost; what it left is being ended.
+    Lost {
+        again: Time,
+        give_up: Time,
+    },
+}
+
+/// The warden's view.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Warden {
+    jobs: BTreeMap<JobId, Ward>,
+    owner_gone: Option<Time>,
+    /// A caretaker of a released job was killed: its orphans cannot be told from others by parentage.
+    spare_orphans: bool,
+}
+
+impl Warden {
+    /// Whether orphans may be ended by parentage alone.
+    ///
+    /// A released job's keeper stays as the parent of what was let go. When that keeper is killed, its
+    /// orphans come here like those of any other, and a released job is never ended.
+    pub fn may_end_orphans(&self) -> bool {
+        !self.spare_orphans
+    }
+
+    /// Whether the warden has nothing left to do: the owner is gone and no job needs it.
+    pub fn is_done(&self) -> bool {
+        self.owner_gone.is_some() && self.jobs.values().all(|w| *w == Ward::LetGo)
+    }
+
+    /// Whether the owner is known to be gone, so that nothing new may be started.
+    pub fn owner_is_gone(&self) -> bool {
+        self.owner_gone.is_some()
+    }
+
+    /// When [`Event::Tick`] is due at the latest.
+    pub fn deadline(&self) -> Option<Time> {
+        let guarded = self.jobs.values().any(|w| *w == Ward::Guarded);
+        let keepers = self.owner_gone.filter(|_| guarded).map(|t| t.after(KEEPERS_HAVE));
+        let lost = self.jobs.values().filter_map(|w| match w {
+            Ward::Lost { again, give_up } => Some((*again).min(*give_up)),
+            Ward::Guarded | Ward::LetGo => None,
+        });
+        lost.chain(keepers).min()
+    }
+
+    /// Takes one event and says what to do.
+    pub fn step(&mut self, event: Event, now: Time) -> Vec<Effect> {
+        match event {
+            Event::Forked(job) => {
+                self.jobs.insert(job, Ward::Guarded);
+                Vec::new()
+            }
+            Event::Released(job) => {
+                if let Some(ward @ Ward::Guarded) = self.jobs.get_mut(&job) {
+                    *ward = Ward::LetGo;
+                }
+                Vec::new()
+            }
+            Event::KeeperDone(job) => match self.jobs.remove(&job) {
+                Some(_) => vec![Effect::Forget(job)],
+                None => Vec::new(),
+            },
+            Event::KeeperLost(job) => self.keeper_lost(job, now),
+            Event::Changed => self.lost_jobs().map(Effect::Look).collect(),
+            Event::Seen(job, sight) => self.seen(job, sight, now),
+            Event::OwnerGone => {
+                self.owner_gone.get_or_insert(now);
+                Vec::new()
+            }
+            Event::Tick => self.tick(now),
+        }
+    }
+
+    fn lost_jobs(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.jobs.iter().filter(|(_, w)| matches!(w, Ward::Lost { .. })).map(|(job, _)| *job)
+    }
+
+    fn keeper_lost(&mut self, job: JobId, now: Time) -> Vec<Effect> {
+        match self.jobs.get_mut(&job) {
+            Some(Ward::LetGo) => {
+                self.jobs.remove(&job);
+                self.spare_orphans = true;
+                vec![Effect::Forget(job)]
+            }
+            Some(ward @ Ward::Guarded) => {
+                *ward = Ward::Lost { again: now.after(KILL_AGAIN), give_up: now.after(LOOK) };
+                vec![Effect::EndWhatIsLeft(job), Effect::Look(job)]
+            }
+            Some(Ward::Lost { .. }) | None => Vec::new(),
+        }
+    }
+
+    fn seen(&mut self, job: JobId, sight: Sight, now: Time) -> Vec<Effect> {
+        let Some(Ward::Lost { give_up, .. }) = self.jobs.get(&job) else { return Vec::new() };
+        if sight == Sight::Empty || now >= *give_up {
+            self.jobs.remove(&job);
+            return vec![Effect::Tell(job, sight), Effect::Forget(job)];
+        }
+        Vec::new()
+    }
+
+    fn tick(&mut self, now: Time) -> Vec<Effect> {
+        let late = self.owner_gone.is_some_and(|t| now >= t.after(KEEPERS_HAVE));
+        let mut effects = Vec::new();
+        for (job, ward) in &mut self.jobs {
+            match ward {
+                Ward::Guarded if late => effects.push(Effect::KillKeeper(*job)),
+                Ward::Lost { again, give_up } if now >= *again || now >= *give_up => {
+                    *again = now.after(KILL_AGAIN);
+                    effects.push(Effect::EndWhatIsLeft(*job));
+                    effects.push(Effect::Look(*job));
+                }
+                Ward::Guarded | Ward::LetGo | Ward::Lost { .. } => {}
+            }
+        }
+        // A keeper that cannot even be killed is asked for again only after a while.
+        if late {
+            self.owner_gone = Some(now);
+        }
+        effects
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(ms: u64) -> Time {
+        Time(Duration::from_millis(ms))
+    }
+    const A: JobId = JobId(1);
+    const B: JobId = JobId(2);
+
+    #[test]
+    fn a_killed_keepers_job_is_ended_and_told_once() {
+        let mut w = Warden::default();
+        w.step(Event::Forked(A), at(0));
+        let effects = w.step(Event::KeeperLost(A), at(10));
+        assert_eq!(effects, [Effect::EndWhatIsLeft(A), Effect::Look(A)]);
+        assert_eq!(w.step(Event::Seen(A, Sight::Members), at(10)), []);
+        assert_eq!(w.deadline(), Some(at(20)));
+        assert_eq!(w.step(Event::Tick, at(20)), [Effect::EndWhatIsLeft(A), Effect::Look(A)]);
+        let effects = w.step(Event::Seen(A, Sight::Empty), at(21));
+        assert_eq!(effects, [Effect::Tell(A, Sight::Empty), Effect::Forget(A)]);
+        assert_eq!(w.step(Event::Seen(A, Sight::Empty), at(22)), []);
+    }
+
+    #[test]
+    fn what_cannot_be_ended_is_told_when_the_look_is_over() {
+        let mut w = Warden::default();
+        w.step(Event::Forked(A), at(0));
+        w.step(Event::KeeperLost(A), at(0));
+        w.step(Event::Tick, at(2000));
+        let effects = w.step(Event::Seen(A, Sight::Members), at(2000));
+        assert_eq!(effects, [Effect::Tell(A, Sight::Members), Effect::Forget(A)]);
+    }
+
+    #[test]
+    fn a_released_job_is_never_ended() {
+        let mut w = Warden::default();
+        w.step(Event::Forked(A), at(0));
+        w.step(Event::Released(A), at(1));
+        w.step(Event::OwnerGone, at(2));
+        assert!(w.is_done());
+        assert_eq!(w.step(Event::Tick, at(99_999)), []);
+        assert_eq!(w.step(Event::KeeperLost(A), at(3)), [Effect::Forget(A)]);
+        assert!(!w.may_end_orphans());
+    }
+
+    #[test]
+    fn a_keeper_that_does_not_finish_after_the_owners_death_is_killed() {
+        let mut w = Warden::default();
+        w.step(Event::Forked(A), at(0));
+        w.step(Event::Forked(B), at(0));
+        w.step(Event::OwnerGone, at(0));
+        assert!(!w.is_done());
+        w.step(Event::KeeperDone(B), at(100));
+        assert_eq!(w.deadline(), Some(at(3000)));
+        assert_eq!(w.step(Event::Tick, at(2999)), []);
+        assert_eq!(w.step(Event::Tick, at(3000)), [Effect::KillKeeper(A)]);
+        let effects = w.step(Event::KeeperLost(A), at(3001));
+        assert_eq!(effects[0], Effect::EndWhatIsLeft(A));
+        w.step(Event::Seen(A, Sight::Empty), at(3002));
+        assert!(w.is_done());
+    }
+
+    proptest! {
+        /// Once the owner is gone, the warden always has a deadline or is done.
+        #[test]
+        fn the_warden_never_waits_for_ever(steps in proptest::collection::vec((0..8u8, 0..3u128, 0..900u64), 0..40)) {
+            let mut w = Warden::default();
+            let mut now = at(0);
+            for (kind, job, pause) in steps {
+                now = now.after(Duration::from_millis(pause));
+                let job = JobId(job);
+                let event = match kind {
+                    0 => Event::Forked(job),
+                    1 => Event::Released(job),
+                    2 => Event::KeeperDone(job),
+                    3 => Event::KeeperLost(job),
+                    4 => Event::Changed,
+                    5 => Event::Seen(job, Sight::Members),
+                    6 => Event::Seen(job, Sight::Empty),
+                    _ => Event::Tick,
+                };
+                let released = w.jobs.get(&job) == Some(&Ward::LetGo);
+                let effects = w.step(event, now);
+                prop_assert!(!(released && effects.contains(&Effect::EndWhatIsLeft(job))));
+            }
+            w.step(Event::OwnerGone, now);
+            prop_assert!(w.is_done() || w.deadline().is_some());
+        }
+    }
+}

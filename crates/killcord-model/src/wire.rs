@@ -1,0 +1,261 @@
+//! The messages between owner, warden and keeper, and how they stand in a datagram.
+//!
+//! A datagram is one version byte and one message in postcard's encoding. Descriptors travel beside
+//! it (`SCM_RIGHTS`, `unix(7)`), in the order that each message states. Both ends are usually the same
+//! executable; a program that links the library may meet an installed warden of another version, which
+//! is what the version byte is for.
+
+use crate::boundary::Boundary;
+use crate::id::JobId;
+use crate::ladder::{Ladder, Signal};
+use crate::spec::Request;
+use crate::status::ExitStatus;
+use crate::verdict::{End, Verdict};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// The version of everything in this module.
+pub const VERSION: u8 = 1;
+
+/// The largest datagram that is sent as such; a larger message goes in a sealed memory file.
+pub const LARGEST_DATAGRAM: usize = 64 * 1024;
+
+/// The largest message that is read from a memory file. The kernel's own limit on arguments and
+/// environment is 6 MiB at most (three quarters of `_STK_LIM`, `execve(2)`); what is larger is still
+/// carried as far as exec, which then refuses it.
+pub const LARGEST_MESSAGE: usize = 64 * 1024 * 1024;
+
+/// Owner to warden.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToWarden {
+    /// Start a job. Descriptors: the keeper's end of the cord, the working directory, the job's 0, 1
+    /// and 2, then one for each of `spec.extra_fds`.
+    Start(Box<Request>),
+    /// The message itself is in a memory file, which is the first descriptor; the others follow.
+    InMemory,
+}
+
+/// Warden to owner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromWarden {
+    /// No keeper could be made; nothing ran.
+    NotStarted {
+        /// The job.
+        job: JobId,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The job's keeper was killed. The warden has ended what it left.
+    KeeperLost {
+        /// The job.
+        job: JobId,
+        /// What the warden saw at the end.
+        verdict: Verdict,
+    },
+}
+
+/// Owner to keeper, on the cord. Closing the cord is the order to end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// Send this signal to the leader.
+    Signal(Signal),
+    /// End the job. While it is ending already, this can only make it shorter.
+    End(Ladder),
+    /// Let the job go: it lives on without an owner.
+    Release,
+}
+
+/// Keeper to owner, on the cord.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Report {
+    /// The boundary is armed, nothing runs yet. With boundary `cgroup` the descriptor beside it is the
+    /// leaf's `cgroup.kill`, so that the owner can end the job if warden and keeper are killed. A
+    /// second one replaces the first: the boundary turned out weaker when the leader was to enter it.
+    Armed {
+        /// What holds the job.
+        boundary: Boundary,
+        /// What a reader should know about it on this machine.
+        notes: Vec<String>,
+    },
+    /// The program is being executed. The descriptor beside it, where the kernel has them, is the
+    /// leader's pidfd.
+    Started {
+        /// The leader's number as the keeper sees it.
+        pid: u32,
+    },
+    /// Nothing ran.
+    NotStarted(Refusal),
+    /// The leader was stopped by this signal.
+    Stopped {
+        /// The signal's number.
+        signal: i32,
+    },
+    /// The leader goes on.
+    Continued,
+    /// The leader ended. Its leftovers, if any, are being dealt with.
+    Exited(ExitStatus),
+    /// The job is over. Always the last report.
+    Ended(Box<End>),
+}
+
+/// The steps of a start, in their order. The step is part of the error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Stage {
+    /// Forking the keeper.
+    Keeper = 1,
+    /// Making the leader's process.
+    Leader,
+    /// Entering the job's cgroup or its limits.
+    Cgroup,
+    /// Making the session or entering the group.
+    Session,
+    /// Making the terminal the controlling one.
+    Terminal,
+    /// Putting the descriptors in their places.
+    Descriptors,
+    /// Changing to the working directory.
+    Directory,
+    /// Setting resource limits.
+    ResourceLimits,
+    /// Setting the nice value.
+    Nice,
+    /// Setting `oom_score_adj`.
+    OomScore,
+    /// Resetting signals.
+    Signals,
+    /// Executing the program.
+    Exec,
+}
+
+impl Stage {
+    /// Every stage.
+    pub const ALL: [Self; 12] = [
+        Self::Keeper,
+        Self::Leader,
+        Self::Cgroup,
+        Self::Session,
+        Self::Terminal,
+        Self::Descriptors,
+        Self::Directory,
+        Self::ResourceLimits,
+        Self::Nice,
+        Self::OomScore,
+        Self::Signals,
+        Self::Exec,
+    ];
+
+    /// The stage of this number.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|s| *s as u8 == number)
+    }
+
+    /// What was being done, to go behind "failed to".
+    pub fn doing(self) -> &'static str {
+        match self {
+            Self::Keeper => "fork the keeper",
+            Self::Leader => "make the leader's process",
+            Self::Cgroup => "enter the job's cgroup",
+            Self::Session => "make the job's session",
+            Self::Terminal => "take the terminal",
+            Self::Descriptors => "pass the descriptors",
+            Self::Directory => "enter the working directory",
+            Self::ResourceLimits => "set the resource limits",
+            Self::Nice => "set the nice value",
+            Self::OomScore => "set oom_score_adj",
+            Self::Signals => "reset the signals",
+            Self::Exec => "execute",
+        }
+    }
+}
+
+/// Why nothing ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refusal {
+    /// A step of the start failed.
+    Failed {
+        /// The step.
+        stage: Stage,
+        /// The operating system's error number.
+        errno: i32,
+        /// The path or value that it failed on; empty when there is none.
+        what: Vec<u8>,
+    },
+    /// No boundary that would do can be had here.
+    Boundary {
+        /// The weakest that was asked for.
+        wanted: Boundary,
+        /// What was tried and why it could not be had.
+        tried: Vec<(Boundary, String)>,
+    },
+    /// A limit cannot be enforced here.
+    Limit {
+        /// Which one, as it is typed: `memory`, `pids` or `cpu`.
+        which: String,
+        /// Why, and what would help.
+        why: String,
+    },
+}
+
+/// A datagram that is no message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// Another version.
+    #[error("protocol version {0} (this is version {VERSION}): use one version of killcord throughout")]
+    Version(u8),
+    /// Not a message.
+    #[error("not a message of the protocol: {0}")]
+    Malformed(String),
+}
+
+/// Encodes a message with its version byte.
+pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, WireError> {
+    postcard::to_extend(message, vec![VERSION]).map_err(|e| WireError::Malformed(e.to_string()))
+}
+
+/// Decodes a message after its version byte.
+pub fn decode<T: DeserializeOwned>(datagram: &[u8]) -> Result<T, WireError> {
+    match datagram {
+        [VERSION, message @ ..] => {
+            postcard::from_bytes(message).map_err(|e| WireError::Malformed(e.to_string()))
+        }
+        [other, ..] => Err(WireError::Version(*other)),
+        [] => Err(WireError::Malformed("empty".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_stage_reads_back_from_its_number() {
+        for stage in Stage::ALL {
+            assert_eq!(Stage::from_number(stage as u8), Some(stage));
+        }
+        assert_eq!(Stage::from_number(0), None);
+        assert_eq!(Stage::from_number(13), None);
+    }
+
+    #[test]
+    fn another_version_is_named_and_an_empty_datagram_is_refused() {
+        let good = encode(&Order::Release).unwrap_or_default();
+        assert_eq!(decode::<Order>(&good), Ok(Order::Release));
+        let mut other = good;
+        other[0] = 9;
+        assert_eq!(decode::<Order>(&other), Err(WireError::Version(9)));
+        assert!(decode::<Order>(&[]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_datagram_panics_the_reader(datagram in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let mut datagram = datagram;
+            datagram.insert(0, VERSION);
+            let _ = decode::<Order>(&datagram);
+            let _ = decode::<Report>(&datagram);
+            let _ = decode::<FromWarden>(&datagram);
+            let _ = decode::<ToWarden>(&datagram);
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Cgroups (`cgroups(7)`, the kernel's `Documentation/admin-guide/cgroup-v2.rst`).
+//!
+//! A job's cgroup is a fresh directory below our own, without controllers unless a limit needs one. A
+//! cgroup is handled by descriptors: what has to be written in the worst moment is open beforehand.
+
+use super::pidfd::Pidfd;
+use rustix::fs::{AtFlags, Mode, OFlags};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Opens a directory without needing the right to read it.
+fn open_dir(at: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(rustix::fs::openat(at, path, flags, Mode::empty())?)
+}
+
+fn open_file(at: BorrowedFd<'_>, name: &str, flags: OFlags) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::openat(at, name, flags | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Writes one value to a control file. One write is one value.
+pub(crate) fn put(at: BorrowedFd<'_>, name: &str, value: &str) -> io::Result<()> {
+    let file = open_file(at, name, OFlags::WRONLY)?;
+    super::socket::write(file.as_fd(), value.as_bytes())
+}
+
+/// Reads a control file.
+pub(crate) fn get(at: BorrowedFd<'_>, name: &str) -> io::Result<String> {
+    use std::io::Read;
+    let mut text = String::new();
+    std::fs::File::from(open_file(at, name, OFlags::RDONLY)?).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// The number behind a key in a file of `key value` lines.
+pub(crate) fn value_of(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+/// Our own directory in one cgroup hierarchy.
+#[derive(Debug)]
+pub struct Own {
+    /// Where it is.
+    pub path: PathBuf,
+    dir: OwnedFd,
+}
+
+/// One line of `/proc/self/mountinfo`, as far as it matters here (`proc_pid_mountinfo(5)`).
+struct Mount<'a> {
+    root: &'a str,
+    point: &'a str,
+    kind: &'a str,
+    options: &'a str,
+}
+
+fn mounts(text: &str) -> impl Iterator<Item = Mount<'_>> {
+    text.lines().filter_map(|line| {
+        let (front, back) = line.split_once(" - ")?;
+        let mut front = front.split(' ').skip(3);
+        let (root, point) = (front.next()?, front.next()?);
+        let mut back = back.split(' ');
+        let kind = back.next()?;
+        let options = back.nth(1)?;
+        Some(Mount { root, point, kind, options })
+    })
+}
+
+/// Where we are in a hierarchy: `controller` names one of v1, `None` means v2.
+fn own_path(mountinfo: &str, cgroup: &str, controller: Option<&str>) -> Option<PathBuf> {
+    let has = |list: &str, name: &str| list.split(',').any(|c| c == name);
+    let path = cgroup.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let ours = match controller {
+            None => number == "0" && controllers.is_empty(),
+            Some(name) => has(controllers, name),
+        };
+        ours.then_some(path)
+    })?;
+    mounts(mountinfo).find_map(|m| {
+        let ours = match controller {
+            None => m.kind == "cgroup2",
+            Some(name) => m.kind == "cgroup" && has(m.options, name),
+        };
+        // A mount that shows another part of the hierarchy than ours does not help.
+        let below = if m.root == "/" { Some(path) } else { path.strip_prefix(m.root) };
+        let below = below.filter(|b| ours && (b.is_empty() || b.starts_with('/')) && !b.contains("/.."));
+        below.map(|b| Path::new(&unescape(m.point)).join(b.trim_start_matches('/')))
+    })
+}
+
+/// Octal escapes of spaces and the like in mountinfo.
+fn unescape(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(text.to_owned(), |t, (from, to)| t.replace(from, to))
+}
+
+impl Own {
+    /// Finds and opens our own directory in the v2 hierarchy, or in the v1 hierarchy of a controller.
+    ///
+    /// # Errors
+    /// `NotFound` when the hierarchy is not mounted where we can see our part of it.
+    pub fn find(controller: Option<&str>) -> io::Result<Self> {
+        let mountinfo = std::fs::read_to_string("/proc/self/mountinfo")?;
+        let cgroup = std::fs::read_to_string("/proc/self/cgroup")?;
+        let path = own_path(&mountinfo, &cgroup, controller)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the hierarchy is not mounted"))?;
+        let dir = open_dir(rustix::fs::CWD, &path)?;
+        Ok(Self { path, dir })
+    }
+
+    /// Its descriptor.
+    pub fn dir(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+
+    /// Makes a fresh cgroup below.
+    ///
+    /// # Errors
+    /// `EROFS` and `EACCES` where the hierarchy is not ours to write, `EEXIST`, `EAGAIN` at a limit of
+    /// cgroups.
+    pub fn make(&self, name: &str) -> io::Result<OwnedFd> {
+        rustix::fs::mkdirat(&self.dir, name, Mode::from_raw_mode(0o755))?;
+        open_dir(self.dir.as_fd(), Path::new(name)).inspect_err(|_| {
+            // Nobody can be in it yet.
+            let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::REMOVEDIR);
+        })
+    }
+
+    /// Removes an empty cgroup below, and the empty ones that were made inside it. One that was never
+    /// there is no error.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        remove_at(self.dir.as_fd(), Path::new(name), 0)
+    }
+}
+
+/// Removes a cgroup; only when something is inside does it look what. The depth is bounded by the kernel
+/// (`cgroup.max.depth`) or, here, by 64.
+fn remove_at(at: BorrowedFd<'_>, name: &Path, depth: u32) -> io::Result<()> {
+    match rustix::fs::unlinkat(at, name, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(rustix::io::Errno::NOENT) => return Ok(()),
+        Err(rustix::io::Errno::BUSY | rustix::io::Errno::NOTEMPTY) if depth < 64 => {}
+        Err(e) => return Err(e.into()),
+    }
+    let dir = open_dir(at, name)?;
+    for entry in rustix::fs::Dir::read_from(dir.as_fd())? {
+        let entry = entry?;
+        let inner = entry.file_name().to_bytes();
+        if entry.file_type().is_dir() && inner != b"." && inner != b".." {
+            let inner: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(inner);
+            remove_at(dir.as_fd(), Path::new(inner), depth + 1)?;
+        }
+    }
+    Ok(rustix::fs::unlinkat(at, name, AtFlags::REMOVEDIR)?)
+}
+
+/// How a leaf is killed.
+#[derive(Debug)]
+enum Killer {
+    /// `cgroup.kill`, from Linux 5.14 on: recursive, and no fork escapes it.
+    Kill(OwnedFd),
+    /// `cgroup.freeze`, from Linux 5.2 on: freeze, kill every member, thaw.
+    Freeze(OwnedFd),
+}
+
+/// A job's own v2 cgroup.
+#[derive(Debug)]
+pub struct Leaf {
+    dir: OwnedFd,
+    procs: OwnedFd,
+    events: OwnedFd,
+    killer: Killer,
+}
+
+impl Leaf {
+    /// Opens everything that will be needed to hold and to end a job.
+    pub fn open(dir: OwnedFd) -> io::Result<Self> {
+        let at = dir.as_fd();
+        let killer = match open_file(at, "cgroup.kill", OFlags::WRONLY) {
+            Ok(fd) => Killer::Kill(fd),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                Killer::Freeze(open_file(at, "cgroup.freeze", OFlags::WRONLY)?)
+            }
+            Err(e) => return Err(e),
+        };
+        let procs = open_file(at, "cgroup.procs", OFlags::RDWR)?;
+        let events = open_file(at, "cgroup.events", OFlags::RDONLY)?;
+        Ok(Self { dir, procs, events, killer })
+    }
+
+    /// The directory, for `CLONE_INTO_CGROUP`.
+    pub fn dir(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+
+    /// `cgroup.procs`, into which a process writes `0` to enter.
+    pub fn procs(&self) -> BorrowedFd<'_> {
+        self.procs.as_fd()
+    }
+
+    /// `cgroup.events`, to be waited for with [`super::poll::Interest::Exception`]. The kernel wakes a
+    /// waiter at most a hundred times a second, so it is a wake-up and not a clock.
+    pub fn events(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+
+    /// `cgroup.kill`, where the kernel has it, for somebody else to hold.
+    pub fn kill_file(&self) -> Option<BorrowedFd<'_>> {
+        match &self.killer {
+            Killer::Kill(fd) => Some(fd.as_fd()),
+            Killer::Freeze(_) => None,
+        }
+    }
+
+    /// Whether a living process is in it or below it; zombies do not count.
+    pub fn populated(&self) -> io::Result<bool> {
+        let mut buffer = [0u8; 256];
+        let n = rustix::io::retry_on_intr(|| rustix::io::pread(&self.events, &mut buffer, 0))?;
+        let text = std::str::from_utf8(&buffer[..n]).unwrap_or_default();
+        value_of(text, "populated")
+            .map(|v| v != 0)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "cgroup.events"))
+    }
+
+    /// Ends every member.
+    pub fn kill(&self) -> io::Result<()> {
+        match &self.killer {
+            Killer::Kill(fd) => super::socket::write(fd.as_fd(), b"1"),
+            Killer::Freeze(fd) => {
+                super::socket::write(fd.as_fd(), b"1")?;
+                self.wait_frozen();
+                let killed = self.kill_members();
+                super::socket::write(fd.as_fd(), b"0")?;
+                killed
+            }
+        }
+    }
+
+    /// Frozen processes do not fork, so that the list below is complete. Bounded: a process in
+    /// uninterruptible sleep freezes late, and the next round comes to it.
+    fn wait_frozen(&self) {
+        let end = super::clock::now() + Duration::from_millis(100);
+        while super::clock::now() < end {
+            let frozen = get(self.dir.as_fd(), "cgroup.events").is_ok_and(|t| value_of(&t, "frozen") == Some(1));
+            if frozen {
+                return;
+            }
+            let interest = super::poll::Interest::Exception;
+            let _ = super::poll::wait([(Some(self.events.as_fd()), interest)], Some(Duration::from_millis(5)));
+        }
+    }
+
+    fn kill_members(&self) -> io::Result<()> {
+        for pid in self.members()? {
+            // The number was read from the cgroup; that the opened process is in it is read again.
+            if let Ok(handle) = Pidfd::open(pid)
+                && self.members()?.contains(&pid)
+            {
+                let _ = handle.signal(libc::SIGKILL);
+            }
+        }
+        Ok(())
+    }
+
+    /// The members' numbers, as our pid namespace sees them (0 for what it does not see).
+    pub fn members(&self) -> io::Result<Vec<u32>> {
+        let text = get(self.dir.as_fd(), "cgroup.procs")?;
+        Ok(text.lines().filter_map(|l| l.parse().ok()).collect())
+    }
+
+    /// Processor time of all members, dead ones included, in microseconds: user, system.
+    pub fn processor_time(&self) -> Option<(u64, u64)> {
+        let text = get(self.dir.as_fd(), "cpu.stat").ok()?;
+        Some((value_of(&text, "user_usec")?, value_of(&text, "system_usec")?))
+    }
+}
+
+/// Kills through a `cgroup.kill` that was handed over.
+pub fn kill_through(fd: BorrowedFd<'_>) -> io::Result<()> {
+    super::socket::write(fd, b"1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "\
+25 1 0:22 / /proc rw - proc proc rw
+30 29 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+31 29 0:28 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+39 29 0:36 / /sys/fs/cgroup/uni\\040fied rw shared:3 - cgroup2 cgroup2 rw,nsdelegate
+";
+    const CGROUP: &str = "8:memory:/a/b\n2:cpu,cpuacct:/\n1:name=systemd:/\n0::/x.slice/y\n";
+
+    #[test]
+    fn our_place_is_found_in_every_hierarchy() {
+        let at = |c| own_path(HYBRID, CGROUP, c).map(|p| p.display().to_string());
+        assert_eq!(at(None).as_deref(), Some("/sys/fs/cgroup/uni fied/x.slice/y"));
+        assert_eq!(at(Some("memory")).as_deref(), Some("/sys/fs/cgroup/memory/a/b"));
+        assert_eq!(at(Some("cpu")).as_deref(), Some("/sys/fs/cgroup/cpu,cpuacct/"));
+        assert_eq!(at(Some("pids")), None);
+    }
+
+    #[test]
+    fn a_mount_of_another_part_is_not_ours() {
+        let inside = "39 29 0:36 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        let at = |path: &str| own_path(inside, &format!("0::{path}\n"), None);
+        assert_eq!(at("/docker/abc/x"), Some("/sys/fs/cgroup/x".into()));
+        assert_eq!(at("/docker/abc"), Some("/sys/fs/cgroup/".into()));
+        assert_eq!(at("/docker/abcd"), None);
+        assert_eq!(at("/other"), None);
+        assert_eq!(own_path("39 29 0:36 / /s rw - cgroup2 c rw\n", "0::/../x\n", None), None);
+    }
+
+    #[test]
+    fn keys_are_matched_whole() {
+        assert_eq!(value_of("populated 1\nfrozen 0\n", "frozen"), Some(0));
+        assert_eq!(value_of("oom 1\noom_kill 3\n", "oom_kill"), Some(3));
+        assert_eq!(value_of("oom_kill_disable 0\nunder_oom 0\n", "oom_kill"), None);
+    }
+}

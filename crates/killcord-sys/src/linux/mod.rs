@@ -1,0 +1,18 @@
+//! Linux, from 5.4 on. What is newer is probed by attempt, never by version number.
+
+pub mod audit;
+pub mod cgroup;
+pub mod child;
+pub mod clock;
+pub mod descriptors;
+pub mod leader;
+pub mod limits;
+pub mod namespace;
+pub mod pidfd;
+pub mod poll;
+pub mod proc;
+pub mod process;
+pub mod signals;
+pub mod socket;
+pub mod terminal;
+pub mod tree;

@@ -1,0 +1,70 @@
+//! Handles on processes that are not our children (`pidfd_open(2)`).
+
+use rustix::process::{Pid, PidfdFlags};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// One process, whatever becomes of its number.
+#[derive(Debug)]
+pub struct Pidfd(OwnedFd);
+
+impl Pidfd {
+    /// Opens the process that has this number now. The caller checks afterwards that it is the one that
+    /// was meant: the number may have changed hands before the call.
+    ///
+    /// # Errors
+    /// `ESRCH` when there is none, `ENOSYS` before Linux 5.3 and under some filters.
+    pub fn open(pid: u32) -> io::Result<Self> {
+        let pid = Pid::from_raw(pid as i32).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(Self(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
+    }
+
+    /// Sends a signal (`pidfd_send_signal(2)`). A process that is gone is no error for the caller's
+    /// purpose, and is said by `ESRCH`.
+    pub fn signal(&self, signal: i32) -> io::Result<()> {
+        signal_through(self.as_fd(), signal)
+    }
+
+    /// Whether the process has ended; a zombie has.
+    pub fn has_ended(&self) -> io::Result<bool> {
+        self.wait_ended(Some(Duration::ZERO))
+    }
+
+    /// Waits until the process has ended and says whether it has.
+    pub fn wait_ended(&self, timeout: Option<Duration>) -> io::Result<bool> {
+        Ok(super::poll::wait([(Some(self.as_fd()), super::poll::Interest::Read)], timeout)?[0])
+    }
+}
+
+/// Sends a signal through a descriptor that is a pidfd.
+pub fn signal_through(fd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
+    Ok(rustix::process::pidfd_send_signal(fd, super::signals::from_number(signal)?)?)
+}
+
+/// The number, in our pid namespace, of the process behind a pidfd (`/proc/self/fdinfo`, `proc(5)`);
+/// `None` when it is in no namespace that we see, or has been reaped.
+pub fn number(fd: BorrowedFd<'_>) -> Option<u32> {
+    use std::os::fd::AsRawFd;
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("Pid:"))?;
+    line.trim().parse().ok().filter(|pid| *pid != 0)
+}
+
+impl AsFd for Pidfd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl From<OwnedFd> for Pidfd {
+    fn from(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+}
+
+impl From<Pidfd> for OwnedFd {
+    fn from(fd: Pidfd) -> Self {
+        fd.0
+    }
+}

@@ -1,0 +1,221 @@
+//! Reading `/proc` (`proc(5)`), through a descriptor that was opened beforehand.
+//!
+//! Everything read here is input from outside: a name may hold any byte, a process may be gone between
+//! two reads, and a number may have been given to another process.
+
+use rustix::fs::{Mode, OFlags};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// What `/proc/PID/stat` says of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// Its number.
+    pub pid: u32,
+    /// The first bytes of its program's name, and how many there are.
+    comm: ([u8; 15], u8),
+    /// Its state letter.
+    pub state: u8,
+    /// Its parent.
+    pub parent: u32,
+    /// Its process group.
+    pub group: u32,
+    /// Its session.
+    pub session: u32,
+    /// How many threads it has.
+    pub threads: u32,
+    /// When it started, in clock ticks since boot.
+    pub start: u64,
+}
+
+impl Stat {
+    /// Parses the line. The name is between the first `(` and the last `)` and may hold both.
+    pub fn parse(line: &[u8]) -> Option<Self> {
+        let open = line.iter().position(|b| *b == b'(')?;
+        let close = line.iter().rposition(|b| *b == b')')?;
+        let pid = number(line.get(..open)?.trim_ascii())?;
+        let name = line.get(open + 1..close)?;
+        let mut fields = line.get(close + 1..)?.split(|b| *b == b' ').filter(|f| !f.is_empty());
+        let state = *fields.next()?.first()?;
+        let parent = number(fields.next()?)?;
+        let group = number(fields.next()?)?;
+        let session = number(fields.next()?)?;
+        let threads = number(fields.nth(13)?)?;
+        let start = fields.nth(1)?;
+        let start = std::str::from_utf8(start).ok()?.trim().parse().ok()?;
+        let mut comm = [0; 15];
+        let len = name.len().min(15);
+        comm[..len].copy_from_slice(&name[..len]);
+        Some(Self { pid, comm: (comm, len as u8), state, parent, group, session, threads, start })
+    }
+
+    /// The program's name for a reader: unprintable characters are replaced.
+    pub fn command(&self) -> String {
+        let (bytes, len) = &self.comm;
+        let text = String::from_utf8_lossy(&bytes[..usize::from(*len)]);
+        text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    }
+
+    /// Whether the process has ended and only waits to be reaped.
+    pub fn is_dead(&self) -> bool {
+        matches!(self.state, b'Z' | b'X' | b'x')
+    }
+}
+
+/// A number that is not negative; group and session may be -1 or 0 for what our namespace cannot see.
+fn number(field: &[u8]) -> Option<u32> {
+    let text = std::str::from_utf8(field).ok()?.trim();
+    let value: i64 = text.parse().ok()?;
+    Some(u32::try_from(value).unwrap_or(0))
+}
+
+/// `/proc`, opened.
+#[derive(Debug)]
+pub struct Proc {
+    dir: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+impl Proc {
+    /// Opens `/proc` and makes sure that it is one, and that of our pid namespace.
+    pub fn open() -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::open("/proc", flags, Mode::empty())?;
+        let this = Self { dir, buffer: vec![0; 32 * 1024] };
+        let own = super::process::own_pid();
+        let link = rustix::fs::readlinkat(&this.dir, "self", Vec::new())?;
+        if link.to_bytes() == own.to_string().as_bytes() {
+            Ok(this)
+        } else {
+            Err(io::Error::new(io::ErrorKind::NotFound, "/proc is not that of this pid namespace"))
+        }
+    }
+
+    /// Reads a small file below `/proc`. What is longer than the buffer is cut.
+    fn read(&mut self, path: &str) -> io::Result<&[u8]> {
+        let file = rustix::fs::openat(&self.dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let mut filled = 0;
+        while filled < self.buffer.len() {
+            match rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut self.buffer[filled..]))? {
+                0 => break,
+                n => filled += n,
+            }
+        }
+        Ok(&self.buffer[..filled])
+    }
+
+    /// What `/proc/PID/stat` says.
+    ///
+    /// # Errors
+    /// `ENOENT` or `ESRCH` when the process is gone.
+    pub fn stat(&mut self, pid: u32) -> io::Result<Stat> {
+        let line = self.read(&format!("{pid}/stat"))?;
+        Stat::parse(line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/PID/stat"))
+    }
+
+    /// The children of a process, from `/proc/PID/task/TID/children` of each of its threads.
+    ///
+    /// # Errors
+    /// `ENOENT` when the process is gone, or the kernel lacks `CONFIG_PROC_CHILDREN`.
+    pub fn children(&mut self, pid: u32, threads: u32, into: &mut Vec<u32>) -> io::Result<()> {
+        if threads <= 1 {
+            return self.children_of_thread(pid, pid, into);
+        }
+        let path = format!("{pid}/task");
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::openat(&self.dir, path, flags, Mode::empty())?;
+        for entry in rustix::fs::Dir::read_from(dir)? {
+            if let Some(thread) = number_of_entry(&entry?) {
+                match self.children_of_thread(pid, thread, into) {
+                    // A thread that ended in between has handed its children to another one, which
+                    // the next pass finds.
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                    other => other?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn children_of_thread(&mut self, pid: u32, thread: u32, into: &mut Vec<u32>) -> io::Result<()> {
+        let path = format!("{pid}/task/{thread}/children");
+        let file = rustix::fs::openat(&self.dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let mut value: u32 = 0;
+        loop {
+            let n = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut self.buffer[..]))?;
+            if n == 0 {
+                break;
+            }
+            for byte in &self.buffer[..n] {
+                match byte {
+                    b'0'..=b'9' => value = value.wrapping_mul(10).wrapping_add(u32::from(byte - b'0')),
+                    _ if value != 0 => {
+                        into.push(value);
+                        value = 0;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        if value != 0 {
+            into.push(value);
+        }
+        Ok(())
+    }
+
+    /// Every process number that `/proc` lists.
+    pub fn all(&self, into: &mut Vec<u32>) -> io::Result<()> {
+        for entry in rustix::fs::Dir::read_from(self.dir.as_fd())? {
+            into.extend(number_of_entry(&entry?));
+        }
+        Ok(())
+    }
+
+    /// The audit session of a process.
+    pub fn audit_session(&mut self, pid: u32) -> io::Result<u32> {
+        let text = self.read(&format!("{pid}/sessionid"))?;
+        let text = std::str::from_utf8(text).ok().and_then(|t| t.trim().parse().ok());
+        text.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/PID/sessionid"))
+    }
+
+    /// Whether the environment that a process was executed with holds this `NAME=value`. Environments
+    /// beyond 32 KiB are read as far as that.
+    pub fn has_variable(&mut self, pid: u32, assignment: &str) -> io::Result<bool> {
+        let environment = self.read(&format!("{pid}/environ"))?;
+        Ok(environment.split(|b| *b == 0).any(|v| v == assignment.as_bytes()))
+    }
+}
+
+fn number_of_entry(entry: &rustix::fs::DirEntry) -> Option<u32> {
+    entry.file_name().to_str().ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_and_spaces_is_read_whole() {
+        let line = b"42 (a) b (c) S 7 8 9 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 3 0 12345 1 2\n";
+        let stat = Stat::parse(line);
+        let stat = stat.as_ref();
+        assert_eq!(stat.map(Stat::command).as_deref(), Some("a) b (c"));
+        assert_eq!(stat.map(|s| (s.pid, s.parent, s.group, s.session)), Some((42, 7, 8, 9)));
+        assert_eq!(stat.map(|s| (s.threads, s.start, s.state)), Some((3, 12345, b'S')));
+    }
+
+    #[test]
+    fn whatever_is_no_stat_line_is_refused() {
+        for bad in ["", "1", "1 (", "1 (a", "1 (a) S", "x (a) S 1 1 1 0", ")("] {
+            assert_eq!(Stat::parse(bad.as_bytes()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn our_own_stat_is_true() {
+        let mut proc = Proc::open().unwrap_or_else(|e| panic!("{e}"));
+        let stat = proc.stat(super::super::process::own_pid()).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(Some(stat.parent), super::super::process::parent_pid());
+        assert!(!stat.is_dead() && stat.threads > 1);
+    }
+}

@@ -1,0 +1,145 @@
+//! What a process says about itself, and forking.
+
+use rustix::process::{DumpableBehavior, Pid};
+use std::ffi::CStr;
+use std::io;
+
+/// The two sides of a fork.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fork {
+    /// This is the new process.
+    Child,
+    /// This is the old one, and that is the new one's number: an unreaped child, so that the number
+    /// stays its own until it is reaped.
+    Parent(u32),
+}
+
+/// `fork(2)`, refused in a process with more than one thread.
+///
+/// A forked copy of a threaded process may find any lock of the others held for ever (`fork(2)`,
+/// `signal-safety(7)`), so that not even memory can be had. The number of threads is read from the link
+/// count of `/proc/self/task`; where `/proc` is not mounted the caller's word is taken.
+///
+/// # Errors
+/// `EAGAIN` at the process limit, `ENOMEM`; `EDEADLK` in a threaded process.
+pub fn fork() -> io::Result<Fork> {
+    let threads = rustix::fs::stat("/proc/self/task").map_or(1, |s| s.st_nlink.saturating_sub(2));
+    if threads > 1 {
+        return Err(io::Error::from_raw_os_error(libc::EDEADLK));
+    }
+    // SAFETY: the process has one thread, so that the copy finds no lock held.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Fork::Child),
+        pid => Ok(Fork::Parent(pid as u32)),
+    }
+}
+
+/// Ends this process at once, without destructors and exit handlers (`_exit(2)`).
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: _exit takes any number and does not return.
+    unsafe { libc::_exit(code) }
+}
+
+/// This process's number.
+pub fn own_pid() -> u32 {
+    rustix::process::getpid().as_raw_nonzero().get() as u32
+}
+
+/// The parent's number; `None` when it is outside our pid namespace, as for an init.
+pub fn parent_pid() -> Option<u32> {
+    rustix::process::getppid().map(|p| p.as_raw_nonzero().get() as u32)
+}
+
+/// This process's group.
+pub fn own_group() -> u32 {
+    rustix::process::getpgrp().as_raw_nonzero().get() as u32
+}
+
+/// The real user's number.
+pub fn own_uid() -> u32 {
+    rustix::process::getuid().as_raw()
+}
+
+/// `PR_SET_NAME` (`prctl(2)`): at most 15 bytes are kept.
+pub fn set_name(name: &CStr) -> io::Result<()> {
+    Ok(rustix::thread::set_name(name)?)
+}
+
+/// `PR_SET_DUMPABLE`: a process that is not dumpable cannot be traced by its own user, and its files in
+/// `/proc` belong to root (`ptrace(2)`).
+pub fn set_dumpable(dumpable: bool) -> io::Result<()> {
+    let how = if dumpable { DumpableBehavior::Dumpable } else { DumpableBehavior::NotDumpable };
+    Ok(rustix::process::set_dumpable_behavior(how)?)
+}
+
+/// `PR_SET_CHILD_SUBREAPER`: descendants whose parent ends become our children.
+pub fn become_subreaper() -> io::Result<()> {
+    Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
+}
+
+/// `PR_SET_PDEATHSIG`: this signal when the thread that made us ends, 0 for none.
+pub fn set_parent_death_signal(signal: i32) -> io::Result<()> {
+    let signal = if signal == 0 { None } else { Some(super::signals::from_number(signal)?) };
+    Ok(rustix::process::set_parent_process_death_signal(signal)?)
+}
+
+/// A session of our own (`setsid(2)`).
+pub fn new_session() -> io::Result<()> {
+    rustix::process::setsid()?;
+    Ok(())
+}
+
+/// A process group of our own in the same session (`setpgid(2)`).
+pub fn new_group() -> io::Result<()> {
+    Ok(rustix::process::setpgid(None, None)?)
+}
+
+/// Puts our child, which has not executed anything, into a group of the same session.
+pub fn put_into_group(child: u32, group: u32) -> io::Result<()> {
+    let (Some(child), Some(group)) = (Pid::from_raw(child as i32), Pid::from_raw(group as i32)) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    Ok(rustix::process::setpgid(Some(child), Some(group))?)
+}
+
+/// Stops this process as a terminal's stop key would have done (`SIGSTOP` to itself).
+pub fn stop_self() -> io::Result<()> {
+    Ok(rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?)
+}
+
+/// Our own `oom_score_adj` (`proc_pid_oom_score_adj(5)`); 0 when it cannot be read.
+pub fn oom_score_adj() -> i32 {
+    std::fs::read_to_string("/proc/self/oom_score_adj").ok().and_then(|t| t.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Where the arguments that `ps` shows are in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Title {
+    start: usize,
+    len: usize,
+}
+
+impl Title {
+    /// Reads the place from `/proc/self/stat` (fields 48 and 49, `proc_pid_stat(5)`).
+    pub fn find() -> Option<Self> {
+        let line = std::fs::read_to_string("/proc/self/stat").ok()?;
+        let mut fields = line.rsplit_once(')')?.1.split_ascii_whitespace().skip(45);
+        let start: usize = fields.next()?.parse().ok()?;
+        let end: usize = fields.next()?.parse().ok()?;
+        (start != 0 && end > start).then_some(Self { start, len: end - start })
+    }
+
+    /// Overwrites the arguments with a name, so that a guard is not shown, nor matched by `pkill -f`, as
+    /// what it guards. For a forked copy that never looks at its arguments again.
+    pub fn set(self, name: &str) {
+        let used = name.len().min(self.len - 1);
+        for i in 0..self.len {
+            let byte = if i < used { name.as_bytes()[i] } else { 0 };
+            let at = (self.start + i) as *mut u8;
+            // SAFETY: the kernel says that the process's arguments are here; they are writable
+            // memory on the stack that nothing else in this process refers to as Rust data.
+            unsafe { at.write_volatile(byte) };
+        }
+    }
+}

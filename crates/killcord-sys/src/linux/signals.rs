@@ -1,0 +1,144 @@
+//! Signal numbers, masks, and signals read from a descriptor (`signalfd(2)`).
+
+use rustix::process::Signal;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+pub use libc::{
+    SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU,
+    SIGUSR1, SIGUSR2, SIGWINCH,
+};
+
+/// A named signal's rustix form; real-time signals are not needed here.
+pub(crate) fn from_number(signal: i32) -> io::Result<Signal> {
+    Signal::from_named_raw(signal).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+/// The name of a signal as `signal(7)` has it, or its number.
+pub fn name(signal: i32) -> String {
+    const NAMES: [&str; 31] = [
+        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
+        "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
+        "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
+    ];
+    usize::try_from(signal - 1)
+        .ok()
+        .and_then(|i| NAMES.get(i))
+        .map_or_else(|| format!("signal {signal}"), |n| format!("SIG{n}"))
+}
+
+/// A set of signals.
+#[derive(Clone, Copy)]
+pub struct Set(libc::sigset_t);
+
+impl Set {
+    /// Exactly these.
+    pub fn of(signals: &[i32]) -> Self {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: sigemptyset initialises the whole set that it is given.
+        unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+        // SAFETY: initialised just above.
+        let mut set = unsafe { set.assume_init() };
+        for s in signals {
+            // SAFETY: the set is initialised; a number that is no signal is refused by sigaddset.
+            unsafe { libc::sigaddset(&raw mut set, *s) };
+        }
+        Self(set)
+    }
+
+    /// All signals.
+    pub fn all() -> Self {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: sigfillset initialises the whole set that it is given.
+        unsafe { libc::sigfillset(set.as_mut_ptr()) };
+        // SAFETY: initialised just above.
+        Self(unsafe { set.assume_init() })
+    }
+
+    /// Makes this the mask of blocked signals of the calling thread.
+    pub fn block_exactly(&self) -> io::Result<()> {
+        // SAFETY: the set is initialised, and no old mask is asked for.
+        let r = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
+        if r == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(r)) }
+    }
+}
+
+impl std::fmt::Debug for Set {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Set")
+    }
+}
+
+/// Whether a signal is ignored by this process.
+pub fn is_ignored(signal: i32) -> bool {
+    let mut old = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: a null new action only asks; `old` has room for the answer.
+    let r = unsafe { libc::sigaction(signal, std::ptr::null(), old.as_mut_ptr()) };
+    // SAFETY: zeroed is a valid sigaction, and a successful call has filled it.
+    let old = unsafe { old.assume_init() };
+    r == 0 && old.sa_sigaction == libc::SIG_IGN
+}
+
+/// Gives a signal its default disposition in this process.
+pub fn reset(signal: i32) {
+    // SAFETY: SIG_DFL installs no handler; an impossible number is refused by the call.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
+/// A signal that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrived {
+    /// Its number.
+    pub signal: i32,
+    /// Whether the kernel sent it (a terminal's key or hang-up) and not a process (`si_code` is
+    /// `SI_KERNEL`, `sigaction(2)`).
+    pub by_kernel: bool,
+    /// The sender's number, for display.
+    pub sender: u32,
+}
+
+/// Blocked signals, as a descriptor to wait for.
+#[derive(Debug)]
+pub struct SignalFd(OwnedFd);
+
+impl SignalFd {
+    /// For these signals, which the caller has blocked.
+    pub fn new(set: &Set) -> io::Result<Self> {
+        // SAFETY: the set is initialised; -1 asks for a new descriptor.
+        let fd = unsafe { libc::signalfd(-1, &raw const set.0, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was just made and nobody else has it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// The next signal that has arrived, if one has.
+    pub fn read(&self) -> io::Result<Option<Arrived>> {
+        let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
+        let size = size_of::<libc::signalfd_siginfo>();
+        // SAFETY: the buffer is as large as the size that is given with it.
+        let n = unsafe { libc::read(self.0.as_raw_fd(), info.as_mut_ptr().cast(), size) };
+        if n < 0 {
+            let e = io::Error::last_os_error();
+            return match e.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+                _ => Err(e),
+            };
+        }
+        // SAFETY: zeroed is valid for this plain structure, and the kernel writes it whole.
+        let info = unsafe { info.assume_init() };
+        Ok(Some(Arrived {
+            signal: info.ssi_signo as i32,
+            by_kernel: info.ssi_code == libc::SI_KERNEL,
+            sender: info.ssi_pid,
+        }))
+    }
+}
+
+impl AsFd for SignalFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

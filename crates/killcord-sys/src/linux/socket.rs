@@ -1,0 +1,146 @@
+//! Messages with descriptors between owner, warden and keeper: `SOCK_SEQPACKET` of `unix(7)`.
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// How many descriptors one message carries at most; the kernel's own limit is 253 (`SCM_MAX_FD`).
+pub const MOST_FDS: usize = 250;
+
+/// Two connected ends, both closed by exec.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Sends one datagram with descriptors beside it, without waiting for room and without SIGPIPE.
+///
+/// # Errors
+/// `EPIPE` when the other end is gone, `EAGAIN` when its buffer is full, `EMSGSIZE` when the datagram is
+/// larger than the buffer.
+pub fn send(socket: BorrowedFd<'_>, data: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    if fds.len() > MOST_FDS {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors for one message"));
+    }
+    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(fds.len()))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no room for the descriptors"));
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let sent = rustix::io::retry_on_intr(|| {
+        rustix::net::sendmsg(socket, &[IoSlice::new(data)], &mut control, flags)
+    })?;
+    if sent == data.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+/// What [`receive`] found.
+#[derive(Debug)]
+pub enum Received {
+    /// A datagram and its descriptors, which are closed by exec.
+    Message(Vec<u8>, Vec<OwnedFd>),
+    /// Nothing yet.
+    Nothing,
+    /// The other end is closed and everything it sent has been read.
+    Closed,
+}
+
+/// Takes one datagram of at most `room` bytes, without waiting.
+///
+/// # Errors
+/// A datagram or a descriptor list that was cut short is an error: half a message is none.
+pub fn receive(socket: BorrowedFd<'_>, room: usize) -> io::Result<Received> {
+    let mut data = vec![0u8; room];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let mut slices = [IoSliceMut::new(&mut data)];
+    let answer =
+        rustix::io::retry_on_intr(|| rustix::net::recvmsg(socket, &mut slices, &mut control, flags));
+    let message = match answer {
+        Ok(message) => message,
+        Err(rustix::io::Errno::AGAIN) => return Ok(Received::Nothing),
+        Err(rustix::io::Errno::CONNRESET) => return Ok(Received::Closed),
+        Err(e) => return Err(e.into()),
+    };
+    let mut fds = Vec::new();
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = part {
+            fds.extend(rights);
+        }
+    }
+    if message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a message was cut short"));
+    }
+    if message.bytes == 0 {
+        return Ok(Received::Closed);
+    }
+    data.truncate(message.bytes);
+    Ok(Received::Message(data, fds))
+}
+
+/// Puts a large message into a sealed memory file (`memfd_create(2)`).
+pub fn into_memory(data: &[u8]) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let fd = rustix::fs::memfd_create("killcord-request", flags)?;
+    let mut file = std::fs::File::from(fd);
+    file.write_all(data)?;
+    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    rustix::fs::fcntl_add_seals(&file, seals)?;
+    Ok(file.into())
+}
+
+/// Reads a message out of a memory file, of at most `most` bytes.
+pub fn out_of_memory(fd: OwnedFd, most: usize) -> io::Result<Vec<u8>> {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::File::from(fd);
+    let size = file.metadata()?.len();
+    let size = usize::try_from(size).ok().filter(|s| *s <= most);
+    let size = size.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the message is too large"))?;
+    let mut data = vec![0; size];
+    file.read_exact_at(&mut data, 0)?;
+    Ok(data)
+}
+
+/// A pipe whose ends are closed by exec: (read end, write end).
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
+}
+
+/// A pipe that never waits.
+pub fn pipe_nonblocking() -> io::Result<(OwnedFd, OwnedFd)> {
+    use rustix::pipe::PipeFlags;
+    Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?)
+}
+
+/// Reads what is there; `None` when there is nothing yet, an empty slice at the end.
+pub fn read_some<'b>(fd: BorrowedFd<'_>, buffer: &'b mut [u8]) -> io::Result<Option<&'b [u8]>> {
+    match rustix::io::retry_on_intr(|| rustix::io::read(fd, &mut *buffer)) {
+        Ok(n) => Ok(Some(&buffer[..n])),
+        Err(rustix::io::Errno::AGAIN) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Waits for one byte: `true` if it came, `false` at the end of the pipe.
+pub fn wait_for_byte(fd: &OwnedFd) -> io::Result<bool> {
+    let mut file = std::fs::File::from(fd.try_clone()?);
+    let mut byte = [0u8; 1];
+    loop {
+        match file.read(&mut byte) {
+            Ok(n) => return Ok(n == 1),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Writes all of it; for messages of at most `PIPE_BUF` bytes, which the kernel never splits.
+pub fn write(fd: BorrowedFd<'_>, data: &[u8]) -> io::Result<()> {
+    let n = rustix::io::retry_on_intr(|| rustix::io::write(fd, data))?;
+    if n == data.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}

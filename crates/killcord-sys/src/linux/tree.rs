@@ -1,0 +1,200 @@
+//! All descendants of this process, which is their subreaper: listing, signalling and ending them.
+//!
+//! A direct child that has not been reaped is safe to signal by number. Every other process is signalled
+//! only through a pidfd, after its start time and parentage were read again behind the open descriptor
+//! and agree with what was seen in the walk (`pidfd_open(2)`). Where there are no pidfds only direct
+//! children are signalled; the rest become direct children as their parents end.
+
+use super::proc::{Proc, Stat};
+use super::{child, pidfd::Pidfd, process};
+use std::io;
+
+/// More descendants than this are handled in further passes.
+const MOST: usize = 1 << 16;
+
+/// Walks over our descendants.
+#[derive(Debug)]
+pub struct Tree {
+    proc: Proc,
+    me: u32,
+    my_session: u32,
+    members: Vec<Stat>,
+    numbers: Vec<u32>,
+}
+
+/// What became of a signal to all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// How many got it.
+    pub reached: u32,
+    /// How many could not be signalled for lack of rights.
+    pub denied: u32,
+}
+
+impl Tree {
+    /// Opens `/proc` and takes the memory that the walks need.
+    ///
+    /// # Errors
+    /// When `/proc` is not mounted, or is another namespace's.
+    pub fn new() -> io::Result<Self> {
+        let me = process::own_pid();
+        let mut proc = Proc::open()?;
+        let my_session = proc.stat(me)?.session;
+        Ok(Self {
+            proc,
+            me,
+            my_session,
+            members: Vec::with_capacity(4096),
+            numbers: Vec::with_capacity(4096),
+        })
+    }
+
+    /// Lists the living descendants, at most `limit` of them, parents before children. Subtrees of the
+    /// processes in `spare` are left out.
+    pub fn walk(&mut self, spare: &[u32], limit: usize) -> io::Result<&[Stat]> {
+        self.members.clear();
+        self.numbers.clear();
+        match self.proc.children(self.me, 2, &mut self.numbers) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return self.walk_whole_table(spare, limit),
+            other => other?,
+        }
+        let limit = limit.min(MOST);
+        self.take_up(self.me, spare, limit);
+        let mut next = 0;
+        while next < self.members.len() && self.members.len() < limit {
+            let parent = self.members[next];
+            next += 1;
+            self.numbers.clear();
+            // A process that is gone by now has handed its children to us: the next pass finds them.
+            if self.proc.children(parent.pid, parent.threads, &mut self.numbers).is_ok() {
+                self.take_up(parent.pid, spare, limit);
+            }
+        }
+        Ok(&self.members)
+    }
+
+    /// Takes the processes in `numbers` that really are children of `parent` and alive.
+    fn take_up(&mut self, parent: u32, spare: &[u32], limit: usize) {
+        for pid in &self.numbers {
+            if self.members.len() >= limit {
+                return;
+            }
+            if let Ok(stat) = self.proc.stat(*pid)
+                && stat.parent == parent
+                && !stat.is_dead()
+                && !spare.contains(pid)
+            {
+                self.members.push(stat);
+            }
+        }
+    }
+
+    /// The same by reading the whole process table, for kernels without `CONFIG_PROC_CHILDREN`.
+    fn walk_whole_table(&mut self, spare: &[u32], limit: usize) -> io::Result<&[Stat]> {
+        self.numbers.clear();
+        self.proc.all(&mut self.numbers)?;
+        let mut table: Vec<Stat> = Vec::with_capacity(self.numbers.len());
+        for pid in &self.numbers {
+            if let Ok(stat) = self.proc.stat(*pid)
+                && !spare.contains(pid)
+            {
+                table.push(stat);
+            }
+        }
+        self.members.extend(table.iter().filter(|s| s.parent == self.me && !s.is_dead()));
+        let mut next = 0;
+        while next < self.members.len() && self.members.len() < limit {
+            let parent = self.members[next].pid;
+            next += 1;
+            self.members.extend(table.iter().filter(|s| s.parent == parent && !s.is_dead()));
+        }
+        Ok(&self.members)
+    }
+
+    /// Sends a signal to every living descendant but the subtrees of those in `spare`.
+    pub fn signal(&mut self, signal: i32, spare: &[u32]) -> io::Result<Sent> {
+        self.walk(spare, MOST)?;
+        Ok(self.signal_members(signal, 0))
+    }
+
+    /// Sends a signal to the members of the last walk from the `from`-th on.
+    fn signal_members(&mut self, signal: i32, from: usize) -> Sent {
+        let mut sent = Sent::default();
+        for i in from..self.members.len() {
+            let member = self.members[i];
+            let answer = if member.parent == self.me {
+                child::signal(member.pid, signal)
+            } else {
+                signal_stranger(&mut self.proc, member, self.me, signal)
+            };
+            match answer {
+                Ok(()) => sent.reached += 1,
+                Err(e) if e.raw_os_error() == Some(libc::EPERM) => sent.denied += 1,
+                // Gone, changed, or out of reach until it is our own child.
+                Err(_) => {}
+            }
+        }
+        sent
+    }
+
+    /// Ends the groups of direct children at once. A signal to a group is atomic against fork, so that a
+    /// bomb in one group ends here.
+    ///
+    /// A group is signalled only if its session is not ours: every member of a session that began below
+    /// us is a descendant, while a group of our own session may have others in it (`setpgid(2)` lets a
+    /// process join any group of its session).
+    fn kill_groups(&mut self) {
+        let mut done: [u32; 64] = [0; 64];
+        let mut used = 0;
+        for member in self.members.iter().filter(|m| m.parent == self.me) {
+            let foreign = member.session == self.my_session || member.session == 0;
+            if foreign || member.group <= 1 || done[..used].contains(&member.group) {
+                continue;
+            }
+            // The group's number is pinned by the member, our unreaped child.
+            let _ = child::signal_group(member.group, libc::SIGKILL);
+            if used < done.len() {
+                done[used] = member.group;
+                used += 1;
+            }
+        }
+    }
+
+    /// One pass of KILL over everything. When the pass before left newcomers (`stop_first`), all are
+    /// stopped until a pass finds nobody new, and only then killed: stopped processes keep their slots,
+    /// so that a bomb at a limit cannot refill.
+    pub fn kill(&mut self, stop_first: bool, spare: &[u32]) -> io::Result<Sent> {
+        self.walk(spare, MOST)?;
+        self.kill_groups();
+        if stop_first {
+            let mut known = 0;
+            for _ in 0..16 {
+                self.signal_members(libc::SIGSTOP, 0);
+                self.walk(spare, MOST)?;
+                let now = self.members.iter().filter(|m| m.state != b'T').count();
+                if now == 0 || now == known {
+                    break;
+                }
+                known = now;
+            }
+        }
+        Ok(self.signal_members(libc::SIGKILL, 0))
+    }
+
+    /// Reads `/proc` by way of the tree's own descriptor.
+    pub fn proc(&mut self) -> &mut Proc {
+        &mut self.proc
+    }
+}
+
+/// Signals a process that is not our child: open it, read again who it is, then signal what was opened.
+/// Since the walk it may have become our own child, if its parent has ended.
+fn signal_stranger(proc: &mut Proc, member: Stat, me: u32, signal: i32) -> io::Result<()> {
+    let handle = Pidfd::open(member.pid)?;
+    let again = proc.stat(member.pid)?;
+    let same = again.start == member.start && (again.parent == member.parent || again.parent == me);
+    if !same {
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    }
+    handle.signal(signal)
+}
