@@ -3,8 +3,6 @@
 //! Promised: the escapees escape, the bombs refill, the filters refuse, the innocent process has the number; the
 //! harness sees each of them, and its guards end them. Not promised here: anything about killcord.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
-
 use std::process::Command;
 use std::time::Duration;
 

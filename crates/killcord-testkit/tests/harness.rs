@@ -3,8 +3,6 @@
 //! Promised: it finds what it must, also in a pid namespace, takes nobody for somebody else, and ends what it
 //! started.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
-
 use std::process::Command;
 use std::time::{Duration, Instant};
 
