@@ -4,6 +4,8 @@
 //! platform it is. Functions are thin: they name the system call they make, the edge cases that were
 //! met, and where the rule stands. They decide nothing.
 
+#[cfg(feature = "fixture")]
+pub mod fixture;
 #[cfg(target_os = "linux")]
 mod linux;
 
