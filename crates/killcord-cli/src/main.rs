@@ -11,7 +11,7 @@ use killcord_model::status;
 fn main() {
     let code = match args::Cli::try_parse() {
         Ok(cli) => match cli.command {
-            args::Command::Run(run) => cmd::run::run(run),
+            args::Command::Run(run) => cmd::run::run(&run),
             args::Command::Doctor(doctor) => cmd::doctor::doctor(doctor.json),
             args::Command::Demo(demo) => cmd::demo::demo(&demo),
         },

@@ -173,8 +173,8 @@ impl Job {
             Life::Waiting => self.waiting(event, now, &mut effects),
             Life::Running { .. } => self.running(event, now, &mut effects),
             Life::Failing => self.failing(&event, &mut effects),
-            Life::Draining { .. } | Life::Keeping { .. } => self.left_over(event, now, &mut effects),
-            Life::Ending { .. } => self.ending(event, now, &mut effects),
+            Life::Draining { .. } | Life::Keeping { .. } => self.left_over(&event, now, &mut effects),
+            Life::Ending { .. } => self.ending(&event, now, &mut effects),
             Life::LetGo { leader } => self.released(leader, &event, &mut effects),
             Life::Over => {}
         }
@@ -251,7 +251,7 @@ impl Job {
     }
 
     /// The leader is gone: draining or keeping.
-    fn left_over(&mut self, event: Event, now: Time, out: &mut Vec<Effect>) {
+    fn left_over(&mut self, event: &Event, now: Time, out: &mut Vec<Effect>) {
         let fate = Some(Fate::Ended);
         let keeping = matches!(self.life, Life::Keeping { .. });
         let due = self.deadline().is_some_and(|t| now >= t);
@@ -272,8 +272,8 @@ impl Job {
                 out.push(Effect::NoteLeftovers);
                 self.let_it_go(Leader::Gone, out);
             }
-            Event::Order(Order::Signal(signal)) => out.push(Effect::Signal(To::Members, signal)),
-            Event::Order(Order::End(l)) => self.end(l, Cause::Asked, Leader::Gone, fate, now, out),
+            Event::Order(Order::Signal(signal)) => out.push(Effect::Signal(To::Members, *signal)),
+            Event::Order(Order::End(l)) => self.end(*l, Cause::Asked, Leader::Gone, fate, now, out),
             Event::OwnerGone => self.end(Ladder::short(), Cause::OwnerGone, Leader::Gone, fate, now, out),
             Event::WardenGone => self.end(Ladder::short(), Cause::WardenGone, Leader::Gone, fate, now, out),
             Event::Tick if due && keeping => {
@@ -294,26 +294,26 @@ impl Job {
         }
     }
 
-    fn ending(&mut self, event: Event, now: Time, out: &mut Vec<Effect>) {
+    fn ending(&mut self, event: &Event, now: Time, out: &mut Vec<Effect>) {
         let Life::Ending { climb, leader, cause, fate, last_look, .. } = &mut self.life else { return };
         match event {
             Event::LeaderExited(status) => {
                 *leader = Leader::Gone;
-                out.push(Effect::Report(Report::Exited(status)));
+                out.push(Effect::Report(Report::Exited(*status)));
                 out.push(Effect::Look);
             }
             Event::Changed => out.push(Effect::Look),
             Event::Seen(sight) => {
-                let over = *last_look || (sight == Sight::Empty && *leader == Leader::Gone);
+                let over = *last_look || (*sight == Sight::Empty && *leader == Leader::Gone);
                 if over {
                     let (cause, fate) = (*cause, *fate);
-                    self.finish(cause, Some(sight), fate, out);
+                    self.finish(cause, Some(*sight), fate, out);
                 }
             }
             Event::Order(Order::End(ladder)) => climb.shorten(now.after(ladder.grace)),
             Event::OwnerGone | Event::WardenGone => climb.shorten(now.after(Ladder::short().grace)),
             Event::Order(Order::Signal(signal)) if *leader == Leader::Runs => {
-                out.push(Effect::Signal(To::Leader, signal));
+                out.push(Effect::Signal(To::Leader, *signal));
             }
             // An order to end that was given is not taken back by a release behind it.
             Event::Order(Order::Signal(_) | Order::Release)
@@ -645,15 +645,13 @@ mod tests {
         job.step(Event::Cloned, at(0));
         job.step(Event::Order(Order::End(Ladder::now())), at(0));
         job.step(Event::LeaderExited(ExitStatus::Signal(9)), at(1));
-        let mut now = at(1);
         let mut kills = 0;
-        let effects = loop {
-            let Some(t) = job.deadline() else { panic!("still ending") };
-            now = t;
+        let (effects, now) = loop {
+            let Some(now) = job.deadline() else { panic!("still ending") };
             let effects = job.step(Event::Tick, now);
             kills += usize::from(effects.contains(&Effect::Kill));
             if effects == [Effect::Look] {
-                break job.step(Event::Seen(Sight::Members), now);
+                break (job.step(Event::Seen(Sight::Members), now), now);
             }
             job.step(Event::Seen(Sight::Members), now);
         };

@@ -24,6 +24,9 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((value, unit))
 }
 
+/// In seconds; longer than any job, and far from where arithmetic on times would overflow.
+const HUNDRED_YEARS: f64 = 100.0 * 366.0 * 86_400.0;
+
 /// Reads a duration: `500ms`, `90s`, `5m`, `2h`, `1d`, or a plain number of seconds such as `1.5`.
 ///
 /// # Errors
@@ -39,7 +42,6 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
         "d" => 86_400.0,
         _ => return Err(error()),
     };
-    const HUNDRED_YEARS: f64 = 100.0 * 366.0 * 86_400.0;
     let seconds = value * factor;
     if seconds > HUNDRED_YEARS {
         return Err(error());

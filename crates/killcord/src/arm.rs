@@ -122,9 +122,9 @@ pub(crate) fn hand_down(own: &Own, resource: Resource, guards: &[u32]) {
 }
 
 fn why_no_limit(held: &Held, e: &io::Error) -> String {
-    let help = match held {
+    let advice = match held {
         Held::Cgroup { .. } => "run inside `systemd-run --scope -p Delegate=yes`, or as root",
         Held::Group | Held::Tree | Held::Namespace => "use --boundary cgroup, or run as root",
     };
-    format!("no cgroup controller for it can be used on boundary {} ({e}); {help}", held.boundary())
+    format!("no cgroup controller for it can be used on boundary {} ({e}); {advice}", held.boundary())
 }

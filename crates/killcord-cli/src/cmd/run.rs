@@ -41,10 +41,10 @@ const TAKEN: [(i32, Option<Signal>); 9] = [
 ];
 
 /// Runs the command and returns what to exit with.
-pub(crate) fn run(args: Box<Run>) -> i32 {
+pub(crate) fn run(args: &Run) -> i32 {
     let program = args.command[0].to_string_lossy().into_owned();
-    match Runner::start(&args) {
-        Ok(runner) => runner.to_the_end(&program),
+    match Runner::start(args) {
+        Ok(runner) => runner.follow(&program),
         Err(why) => {
             say(&why);
             status::FAILED
@@ -176,7 +176,7 @@ impl Runner {
         })
     }
 
-    fn to_the_end(mut self, program: &str) -> i32 {
+    fn follow(mut self, program: &str) -> i32 {
         let end = match self.watch() {
             Ok(Outcome::Ended(end)) => *end,
             Ok(Outcome::KeeperLost) => self.recover(),

@@ -54,7 +54,7 @@ impl Keeper<'_> {
     /// Carries out one effect.
     pub(super) fn carry_out(&mut self, effect: Effect, events: &mut VecDeque<Event>) -> io::Result<()> {
         match effect {
-            Effect::StartLeader => self.start_leader(events)?,
+            Effect::StartLeader => self.start_leader(events),
             Effect::Report(report) => self.report(&report, Duration::ZERO),
             Effect::Signal(to, signal) => self.signal(to, signal),
             Effect::Kill => self.kill(),

@@ -87,6 +87,10 @@ fn paths(program: &[u8], env: &[killcord_model::spec::Bytes]) -> Result<Vec<CStr
     path.split(|b| *b == b':').map(join).collect()
 }
 
+fn not_started(stage: Stage, errno: i32, what: Vec<u8>) -> Event {
+    Event::NotStarted(Refusal::Failed { stage, errno, what })
+}
+
 fn strings(all: &[killcord_model::spec::Bytes]) -> Result<Vec<CString>, std::ffi::NulError> {
     all.iter().map(|b| CString::new(b.0.clone())).collect()
 }
@@ -105,10 +109,10 @@ impl Keeper<'_> {
 
     /// Clones the leader into the boundary. Where the kernel does not let a process be born in a cgroup,
     /// the child enters it by itself before exec.
-    pub(super) fn start_leader(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
+    pub(super) fn start_leader(&mut self, events: &mut VecDeque<Event>) {
         let Start::Waiting { directory, standard, extra } = std::mem::replace(&mut self.start, Start::Known)
         else {
-            return Ok(());
+            return;
         };
         let spec = &self.request.spec;
         let assignment = format!("{JOB_VARIABLE}={}", self.request.job);
@@ -118,7 +122,8 @@ impl Keeper<'_> {
         let texts =
             paths(&spec.program, &env).and_then(|paths| Ok((paths, strings(&spec.argv)?, strings(&env)?)));
         let Ok((paths, argv, env)) = texts else {
-            return self.not_started(Stage::Exec, 22, b"a text with a zero byte in it".to_vec(), events);
+            events.push_back(not_started(Stage::Exec, 22, b"a text with a zero byte in it".to_vec()));
+            return;
         };
         let standard = [standard[0].as_fd(), standard[1].as_fd(), standard[2].as_fd()];
         let numbers = spec.extra_fds.iter().map(|n| *n as i32);
@@ -164,21 +169,11 @@ impl Keeper<'_> {
                 self.seen.started_at = Some(crate::numbers::now());
                 self.start = Start::Executing { leader, paths: plan.paths };
                 events.push_back(Event::Cloned);
-                Ok(())
             }
-            Err(e) => self.not_started(Stage::Leader, e.raw_os_error().unwrap_or(0), Vec::new(), events),
+            Err(e) => {
+                events.push_back(not_started(Stage::Leader, e.raw_os_error().unwrap_or(0), Vec::new()));
+            }
         }
-    }
-
-    fn not_started(
-        &mut self,
-        stage: Stage,
-        errno: i32,
-        what: Vec<u8>,
-        events: &mut VecDeque<Event>,
-    ) -> io::Result<()> {
-        events.push_back(Event::NotStarted(Refusal::Failed { stage, errno, what }));
-        Ok(())
     }
 
     /// Reads whether the program was executed: the pipe's end says so, a word on it says why not.
@@ -191,21 +186,18 @@ impl Keeper<'_> {
             // A pipe that cannot be read says nothing against exec; the leader's end will be seen.
             Err(_) => &[],
         };
-        match Failure::from_bytes(word) {
-            Some(failure) => {
-                let stage = Stage::from_number(failure.stage).unwrap_or(Stage::Exec);
-                let what = match stage {
-                    Stage::Exec => self.failed_path(paths, failure),
-                    _ => Vec::new(),
-                };
-                let refusal = self.refusal_or_weaker(stage, failure.errno, what);
-                events.push_back(Event::NotStarted(refusal));
-            }
-            None => {
-                self.seen.executed = true;
-                self.report_started();
-                events.push_back(Event::Executed);
-            }
+        if let Some(failure) = Failure::from_bytes(word) {
+            let stage = Stage::from_number(failure.stage).unwrap_or(Stage::Exec);
+            let what = match stage {
+                Stage::Exec => self.failed_path(paths, failure),
+                _ => Vec::new(),
+            };
+            let refusal = self.refusal_or_weaker(stage, failure.errno, what);
+            events.push_back(Event::NotStarted(refusal));
+        } else {
+            self.seen.executed = true;
+            self.report_started();
+            events.push_back(Event::Executed);
         }
         self.start = Start::Known;
     }

@@ -46,9 +46,9 @@ fn prepare(setup: Setup) -> io::Result<serve::Warden> {
     }
     process::set_name(c"killcord-warden")?;
     if setup.stay_in_session {
-        process::new_group()?
+        process::new_group()?;
     } else {
-        process::new_session()?
+        process::new_session()?;
     }
     process::become_subreaper()?;
     process::set_dumpable(false)?;
@@ -57,9 +57,9 @@ fn prepare(setup: Setup) -> io::Result<serve::Warden> {
     let signals = signals::SignalFd::new(&signals::Set::of(&[signals::SIGCHLD]))?;
     let (alive_read, alive_write) = socket::pipe()?;
     let (status_read, status_write) = socket::pipe_nonblocking()?;
-    serve::Warden::new(
+    Ok(serve::Warden::new(
         setup,
-        serve::Channels { signals, alive_read, alive_write, status_read, status_write },
+        serve::Channels { signals, alive_read, alive_write: Some(alive_write), status_read, status_write },
         title,
-    )
+    ))
 }

@@ -35,8 +35,8 @@ pub(super) struct Channels {
     pub(super) signals: SignalFd,
     /// The keepers' end of the pipe that ends with the warden.
     pub(super) alive_read: OwnedFd,
-    /// Held by the warden alone.
-    pub(super) alive_write: OwnedFd,
+    /// Held by the warden alone, until it ends or tells its keepers that the owner has.
+    pub(super) alive_write: Option<OwnedFd>,
     /// What keepers say to the warden.
     pub(super) status_read: OwnedFd,
     /// The keepers' end of it.
@@ -68,8 +68,8 @@ pub(super) struct Warden {
 }
 
 impl Warden {
-    pub(super) fn new(setup: Setup, channels: Channels, title: Option<Title>) -> io::Result<Self> {
-        Ok(Self {
+    pub(super) fn new(setup: Setup, channels: Channels, title: Option<Title>) -> Self {
+        Self {
             setup,
             channels,
             title,
@@ -78,7 +78,7 @@ impl Warden {
             own: None,
             orphans: Orphans::default(),
             oom_score_adj: process::oom_score_adj(),
-        })
+        }
     }
 
     /// Serves until the owner is gone and no job needs us any more.
@@ -114,7 +114,12 @@ impl Warden {
             ],
             timeout,
         )?;
-        if owner || (by_number && process::parent_pid() != Some(self.setup.owner_pid)) {
+        if owner {
+            events.push_back(Event::OwnerGone);
+        }
+        if by_number && process::parent_pid() != Some(self.setup.owner_pid) {
+            // The keepers have no pidfd of it either, and a forked copy of the owner may hold a cord.
+            self.channels.alive_write = None;
             events.push_back(Event::OwnerGone);
         }
         // What a keeper said is read before its death is: a released job must be known as such by then.
@@ -135,12 +140,11 @@ impl Warden {
 
     fn hear_owner(&mut self, events: &mut VecDeque<Event>) {
         match message::receive_request(self.setup.control.as_fd()) {
-            Ok(Incoming::Message(ToWarden::Start(request), fds)) => self.start(*request, fds, events),
-            Ok(Incoming::Nothing) => {}
+            Ok(Incoming::Message(ToWarden::Start(request), fds)) => self.start(&request, fds, events),
             Ok(Incoming::Closed) => events.push_back(Event::OwnerGone),
             // A message that cannot be read is no request: the cord in it is closed with it, which
             // tells the owner that nothing was started.
-            Ok(Incoming::Message(ToWarden::InMemory, _)) | Err(_) => {}
+            Ok(Incoming::Nothing | Incoming::Message(ToWarden::InMemory, _)) | Err(_) => {}
         }
     }
 
@@ -182,10 +186,10 @@ impl Warden {
     }
 
     /// Tries the boundaries in their order and forks a keeper for the first that can be had.
-    fn start(&mut self, request: Request, fds: Vec<OwnedFd>, events: &mut VecDeque<Event>) {
+    fn start(&mut self, request: &Request, fds: Vec<OwnedFd>, events: &mut VecDeque<Event>) {
         let job = request.job;
         let wanted = request.require.unwrap_or(Boundary::Group);
-        let Some(handed) = Handed::from_descriptors(fds, &request) else {
+        let Some(handed) = Handed::from_descriptors(fds, request) else {
             let what = b"descriptors of the request".to_vec();
             return self.refuse(job, Refusal::Failed { stage: Stage::Keeper, errno: 22, what });
         };
@@ -194,7 +198,7 @@ impl Warden {
         }
         let mut tried = Vec::new();
         for boundary in candidates(request.boundary, request.require) {
-            match self.attempt(boundary, &request, &handed) {
+            match self.attempt(boundary, request, &handed) {
                 Ok(ward) => {
                     self.wards.insert(job, ward);
                     events.push_back(Event::Forked(job));
@@ -362,11 +366,10 @@ impl Warden {
         let in_leaf = ward.held.leaf().map(killcord_sys::cgroup::Leaf::populated);
         match (in_leaf, ward.held.boundary()) {
             (Some(Ok(true)), _) => Sight::Members,
-            (Some(Err(_)), _) => Sight::Unknown,
             // The init was reaped, which the kernel allows only when its namespace is empty.
             (_, Boundary::Namespace) => Sight::Empty,
-            // Whoever left the group is not found by it.
-            (_, Boundary::Group) => Sight::Unknown,
+            // A cgroup that cannot be read; and whoever left a group is not found by it.
+            (Some(Err(_)), _) | (_, Boundary::Group) => Sight::Unknown,
             (_, Boundary::Tree | Boundary::Cgroup) => self.orphans.look(&self.keepers()),
         }
     }
