@@ -62,7 +62,7 @@ impl Held {
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         match self {
             Self::Cgroup { own, leaf, .. } => {
-                let mut fds = vec![own.dir(), leaf.dir(), leaf.procs(), leaf.events()];
+                let mut fds = vec![own.dir(), leaf.dir(), leaf.events()];
                 fds.extend(leaf.kill_file());
                 fds
             }

@@ -10,6 +10,7 @@ use killcord_sys::poll::{self, Interest};
 use killcord_sys::signals::SignalFd;
 use killcord_sys::tree::Tree;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 /// The children of this process, for telling those that were there before a job from those that come to
 /// a subreaper later.
@@ -48,6 +49,28 @@ pub fn end_what_came_to_us(job: &Job, spare: &[u32], signals: &SignalFd) -> Verd
             Err(e) => return Verdict::Unconfirmed(format!("/proc: {e}")),
         }
         let waited = poll::wait([(Some(signals.as_fd()), Interest::Read)], Some(KILL_AGAIN));
+        if waited.is_ok_and(|[ready]| ready) {
+            while matches!(signals.read(), Ok(Some(_))) {}
+        }
+    }
+}
+
+/// Reaps our children until none is left but those in `spare`, or the time is over. For the end of an
+/// owner that is a subreaper: a keeper whose warden was faster is on its way out below us.
+pub fn reap_until_alone(spare: &[u32], signals: &SignalFd, within: Duration) {
+    let end = now().after(within);
+    loop {
+        match child::next() {
+            Ok(Wait::Child(..)) => continue,
+            Ok(Wait::NoChildren) | Err(_) => return,
+            Ok(Wait::Nothing) => {}
+        }
+        let left = end.since(now());
+        let alone = !spare.is_empty() && children().iter().all(|pid| spare.contains(pid));
+        if alone || left.is_zero() {
+            return;
+        }
+        let waited = poll::wait([(Some(signals.as_fd()), Interest::Read)], Some(left));
         if waited.is_ok_and(|[ready]| ready) {
             while matches!(signals.read(), Ok(Some(_))) {}
         }

@@ -190,6 +190,9 @@ impl Runner {
         {
             say(&format!("failed to wait for the warden: {e}"));
         }
+        if matches!(end.verdict, Verdict::Empty(_) | Verdict::Refused) {
+            recover::reap_until_alone(&self.spare, &self.signals, WARDEN_HAS);
+        }
         self.conclude(program, end)
     }
 

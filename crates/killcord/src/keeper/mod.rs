@@ -55,6 +55,8 @@ pub(crate) enum Status {
     Armed(JobId),
     /// The job is let go: its keeper's death is no reason to end it.
     Released(JobId),
+    /// The job is over and everything of its boundary is removed; only the keeper's own exit is left.
+    Done(JobId),
 }
 
 impl Status {
@@ -64,6 +66,7 @@ impl Status {
         let (kind, job) = match self {
             Self::Armed(job) => (1, job),
             Self::Released(job) => (2, job),
+            Self::Done(job) => (3, job),
         };
         let mut bytes = [kind; Self::BYTES];
         bytes[1..].copy_from_slice(&job.0.to_be_bytes());
@@ -76,6 +79,7 @@ impl Status {
         match kind {
             1 => Some(Self::Armed(job)),
             2 => Some(Self::Released(job)),
+            3 => Some(Self::Done(job)),
             _ => None,
         }
     }

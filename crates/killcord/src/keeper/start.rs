@@ -163,14 +163,17 @@ impl Keeper<'_> {
             under_init,
             stages: STAGES,
         };
-        let started = plan.start().or_else(|e| match self.held.leaf() {
-            // A kernel before 5.7, or a filter that hides clone3.
-            Some(leaf) if plan.born_in.take().is_some() => {
-                plan.enter.push(leaf.procs());
-                plan.start()
+        let procs;
+        let mut started = plan.start();
+        if let (Err(_), Some(leaf)) = (&started, self.held.leaf()) {
+            // A kernel before 5.7, or a filter that hides clone3: the child enters by itself.
+            plan.born_in = None;
+            if let Ok(file) = leaf.procs() {
+                procs = file;
+                plan.enter.push(procs.as_fd());
+                started = plan.start();
             }
-            _ => Err(e),
-        });
+        }
         match started {
             Ok(leader) => {
                 self.leader = Some(leader.pid);
