@@ -410,8 +410,9 @@ fn nothing_ran() -> End {
     }
 }
 
+/// Our working directory, for the job. It need not be readable to be somebody's place of work.
 fn open_directory() -> Result<OwnedFd, String> {
-    std::fs::File::open(".").map(OwnedFd::from).map_err(|e| {
+    descriptors::directory(c".").map_err(|e| {
         let path = std::env::current_dir().map_or_else(|_| ".".to_owned(), |p| p.display().to_string());
         format!("failed to open the working directory {path}: {e}")
     })
@@ -493,6 +494,9 @@ fn explain(refusal: &Refusal, program: &str) -> (i32, String) {
             let path = String::from_utf8_lossy(what);
             let why = io::Error::from_raw_os_error(*errno);
             match why.kind() {
+                io::ErrorKind::NotFound if program.is_empty() => {
+                    (status::NOT_FOUND, "the program's name is empty: not found".to_owned())
+                }
                 io::ErrorKind::NotFound => (status::NOT_FOUND, format!("{program}: not found")),
                 io::ErrorKind::ArgumentListTooLong => {
                     (status::FAILED, format!("{path}: arguments and environment are too large ({why})"))

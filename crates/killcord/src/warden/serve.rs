@@ -5,7 +5,7 @@ use crate::arm::{self, Held};
 use crate::keeper::{self, Handed};
 use crate::message::{self, Incoming};
 use crate::numbers::now;
-use killcord_model::boundary::{Boundary, candidates};
+use killcord_model::boundary::{Boundary, Choice, candidates};
 use killcord_model::id::JobId;
 use killcord_model::job::Sight;
 use killcord_model::spec::Request;
@@ -188,7 +188,10 @@ impl Warden {
     /// Tries the boundaries in their order and forks a keeper for the first that can be had.
     fn start(&mut self, request: &Request, fds: Vec<OwnedFd>, events: &mut VecDeque<Event>) {
         let job = request.job;
-        let wanted = request.require.unwrap_or(Boundary::Group);
+        let wanted = match request.boundary {
+            Choice::Exactly(boundary) => request.require.unwrap_or(boundary),
+            Choice::Auto => request.require.unwrap_or(Boundary::Group),
+        };
         let Some(handed) = Handed::from_descriptors(fds, request) else {
             let what = b"descriptors of the request".to_vec();
             return self.refuse(job, Refusal::Failed { stage: Stage::Keeper, errno: 22, what });
