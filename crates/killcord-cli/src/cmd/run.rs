@@ -150,6 +150,8 @@ impl Runner {
         // Whatever came before the job stays as it is; the subreaper is the net under warden and keeper.
         let spare = recover::children();
         process::become_subreaper().map_err(|e| format!("failed to become a subreaper: {e}"))?;
+        // Ignored, as it may have been inherited, the kernel would reap our children before we look.
+        signals::reset(signals::SIGCHLD);
         let taken: Vec<i32> = TAKEN.iter().map(|(n, _)| *n).filter(|n| !signals::is_ignored(*n)).collect();
         let set = signals::Set::of(&taken);
         let prepared = set.block_exactly().and_then(|()| SignalFd::new(&set));

@@ -36,13 +36,6 @@ impl Handed {
         let complete = extra.len() == request.spec.extra_fds.len();
         complete.then_some(Self { cord, directory, standard, extra })
     }
-
-    /// All of them.
-    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let own = [self.cord.as_fd(), self.directory.as_fd()];
-        let standard = self.standard.iter().map(AsFd::as_fd);
-        own.into_iter().chain(standard).chain(self.extra.iter().map(AsFd::as_fd))
-    }
 }
 
 /// How far the start is.
@@ -62,6 +55,17 @@ impl Start {
         let extra = handed.extra.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
         let standard = [a.try_clone()?, b.try_clone()?, c.try_clone()?];
         Ok(Self::Waiting { directory: handed.directory.try_clone()?, standard, extra })
+    }
+
+    /// What the job gets, as long as it does not have it.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let own = match self {
+            Self::Waiting { directory, standard, extra } => Some((directory, standard, extra)),
+            Self::Executing { .. } | Self::Known => None,
+        };
+        own.into_iter().flat_map(|(directory, standard, extra)| {
+            [directory].into_iter().chain(standard).chain(extra).map(AsFd::as_fd)
+        })
     }
 
     /// The pipe on which the leader reports a failure, while it may.

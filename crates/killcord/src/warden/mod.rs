@@ -36,6 +36,8 @@ pub(crate) fn become_warden(setup: Setup) -> ! {
 
 fn prepare(setup: Setup) -> io::Result<serve::Warden> {
     signals::Set::all().block_exactly()?;
+    // Ignored, as an owner may have inherited it, the kernel would reap our children before we look.
+    signals::reset(signals::SIGCHLD);
     let mut keep = vec![descriptors::number(&setup.control)];
     keep.extend(setup.owner.as_ref().map(descriptors::number));
     descriptors::close_all_but(&mut keep)?;
