@@ -150,6 +150,8 @@ impl Runner {
         // Whatever came before the job stays as it is; the subreaper is the net under warden and keeper.
         let spare = recover::children();
         process::become_subreaper().map_err(|e| format!("failed to become a subreaper: {e}"))?;
+        // Ignored, as it may have been inherited, the kernel would reap our children before we look.
+        signals::reset(signals::SIGCHLD);
         let taken: Vec<i32> = TAKEN.iter().map(|(n, _)| *n).filter(|n| !signals::is_ignored(*n)).collect();
         let set = signals::Set::of(&taken);
         let prepared = set.block_exactly().and_then(|()| SignalFd::new(&set));
@@ -412,8 +414,9 @@ fn nothing_ran() -> End {
     }
 }
 
+/// Our working directory, for the job. It need not be readable to be somebody's place of work.
 fn open_directory() -> Result<OwnedFd, String> {
-    std::fs::File::open(".").map(OwnedFd::from).map_err(|e| {
+    descriptors::directory(c".").map_err(|e| {
         let path = std::env::current_dir().map_or_else(|_| ".".to_owned(), |p| p.display().to_string());
         format!("failed to open the working directory {path}: {e}")
     })
@@ -495,6 +498,9 @@ fn explain(refusal: &Refusal, program: &str) -> (i32, String) {
             let path = String::from_utf8_lossy(what);
             let why = io::Error::from_raw_os_error(*errno);
             match why.kind() {
+                io::ErrorKind::NotFound if program.is_empty() => {
+                    (status::NOT_FOUND, "the program's name is empty: not found".to_owned())
+                }
                 io::ErrorKind::NotFound => (status::NOT_FOUND, format!("{program}: not found")),
                 io::ErrorKind::ArgumentListTooLong => {
                     (status::FAILED, format!("{path}: arguments and environment are too large ({why})"))

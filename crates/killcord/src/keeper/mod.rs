@@ -139,9 +139,13 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
         // From here on the warden's death is ours, and with us the kernel ends the namespace.
         process::set_parent_death_signal(signals::SIGKILL)?;
     }
-    let handed = setup.handed;
-    let mut keep: Vec<_> =
-        handed.descriptors().chain(setup.held.descriptors()).map(|fd| fd.as_raw_fd()).collect();
+    // The job's descriptors are copied and the originals closed with the rest, so that the copies can be
+    // given up when the program has them: who reads its output must see when the job closes it.
+    let cord = setup.handed.cord.try_clone()?;
+    let start = start::Start::new(setup.handed)?;
+    let mut keep: Vec<_> = setup.held.descriptors().iter().map(AsRawFd::as_raw_fd).collect();
+    keep.extend(start.descriptors().map(|fd| fd.as_raw_fd()));
+    keep.push(descriptors::number(&cord));
     keep.extend(setup.limits.descriptors().map(|fd| fd.as_raw_fd()));
     keep.extend([setup.alive, setup.status].map(descriptors::number));
     keep.extend(setup.owner.iter().map(|fd| descriptors::number(*fd)));
@@ -160,13 +164,13 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
         request: setup.request,
         held: setup.held,
         limits: setup.limits,
-        cord: Some(handed.cord.try_clone()?),
+        cord: Some(cord),
         owner: setup.owner.map(OwnedFd::try_clone).transpose()?,
         alive: Some(setup.alive.try_clone()?),
         status: setup.status.try_clone()?,
         signals,
         tree: None,
-        start: start::Start::new(handed)?,
+        start,
         leader: None,
         seen: end::Seen::with_notes(notes),
         exited: None,

@@ -72,6 +72,17 @@ impl Start {
         Ok(Self::Waiting { directory: handed.directory.try_clone()?, standard, extra })
     }
 
+    /// What the job gets, as long as it does not have it.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let own = match self {
+            Self::Waiting { directory, standard, extra } => Some((directory, standard, extra)),
+            Self::Executing { .. } | Self::Known => None,
+        };
+        own.into_iter().flat_map(|(directory, standard, extra)| {
+            [directory].into_iter().chain(standard).chain(extra).map(AsFd::as_fd)
+        })
+    }
+
     /// The pipe on which the leader reports a failure, while it may.
     pub(super) fn failure(&self) -> Option<BorrowedFd<'_>> {
         match self {

@@ -5,7 +5,7 @@ use crate::arm::{self, Held};
 use crate::keeper::{self, Handed};
 use crate::message::{self, Incoming};
 use crate::numbers::now;
-use killcord_model::boundary::{Boundary, candidates};
+use killcord_model::boundary::{Boundary, Choice, candidates};
 use killcord_model::id::JobId;
 use killcord_model::job::Sight;
 use killcord_model::spec::Request;
@@ -200,7 +200,10 @@ impl Warden {
     /// Tries the boundaries in their order and forks a keeper for the first that can be had.
     fn start(&mut self, request: &Request, handed: &Handed, events: &mut VecDeque<Event>) {
         let job = request.job;
-        let wanted = request.require.unwrap_or(Boundary::Group);
+        let wanted = match request.boundary {
+            Choice::Exactly(boundary) => request.require.unwrap_or(boundary),
+            Choice::Auto => request.require.unwrap_or(Boundary::Group),
+        };
         if self.decisions.owner_is_gone() {
             return;
         }
