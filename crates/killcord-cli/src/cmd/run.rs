@@ -110,7 +110,8 @@ struct Runner {
     shared: Option<u32>,
     had_terminal: bool,
     grace: Duration,
-    ending: bool,
+    /// The first signal of the first order to end, once there was one.
+    asked: Option<Signal>,
     /// Our children from before the job: an exec keeps them.
     spare: Vec<u32>,
     sink: Option<Sink>,
@@ -166,7 +167,7 @@ impl Runner {
             shared,
             had_terminal: terminal::controlling().is_ok(),
             grace: args.grace,
-            ending: false,
+            asked: None,
             spare,
             sink,
             refusal: None,
@@ -257,14 +258,16 @@ impl Runner {
     }
 
     fn order(&mut self, order: &Order) {
-        self.ending |= matches!(order, Order::End(_));
+        if let Order::End(ladder) = order {
+            self.asked.get_or_insert(ladder.ask);
+        }
         // A keeper that is gone is heard of on the cord.
         let _ = self.job.order(order);
     }
 
     fn act(&mut self, arrived: Arrived) {
         let terminal_gone = self.had_terminal && terminal::controlling().is_err();
-        match action(arrived, self.shared.is_some(), self.ending, terminal_gone) {
+        match action(arrived, self.shared.is_some(), self.asked.is_some(), terminal_gone) {
             Action::Nothing => {}
             Action::Pass(signal) => self.order(&Order::Signal(signal)),
             Action::End(ask) => self.order(&Order::End(Ladder { ask, grace: self.grace })),
@@ -379,7 +382,7 @@ impl Runner {
             say(&text);
             (code, EndReport::of_refusal(job, program, code, &text))
         } else {
-            let code = exit_status(&end);
+            let code = exit_status(&end, self.asked);
             for line in remarks(&end, program, self.timeout) {
                 say(&line);
             }
@@ -478,10 +481,16 @@ fn request(args: &Run, shared: Option<u32>) -> Result<Request, String> {
     })
 }
 
-fn exit_status(end: &End) -> i32 {
+/// What to exit with. A job that was asked to end before its program ran shows the signal that asked, as the
+/// program itself would have a moment later.
+fn exit_status(end: &End, asked: Option<Signal>) -> i32 {
     match (end.cause, end.status) {
         (Cause::Timeout, _) => status::TIMED_OUT,
         (_, Some(status)) => status.as_shell(),
+        (Cause::Asked, None) => {
+            let number = TAKEN.iter().find(|(_, signal)| *signal == Some(asked.unwrap_or(Signal::Term)));
+            ExitStatus::Signal(number.map_or(signals::SIGTERM, |(number, _)| *number)).as_shell()
+        }
         (_, None) => status::GUARD_LOST,
     }
 }
