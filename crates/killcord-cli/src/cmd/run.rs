@@ -124,8 +124,8 @@ struct Runner {
 /// How the loop ended.
 enum Outcome {
     Ended(Box<End>),
-    /// The cord ended without a last report.
-    KeeperLost,
+    /// The keeper is gone without a last report; the warden's verdict, if it came before that was seen.
+    KeeperLost(Option<Verdict>),
 }
 
 impl Runner {
@@ -180,10 +180,10 @@ impl Runner {
     fn follow(mut self, program: &str) -> i32 {
         let end = match self.watch() {
             Ok(Outcome::Ended(end)) => *end,
-            Ok(Outcome::KeeperLost) => self.recover(),
+            Ok(Outcome::KeeperLost(verdict)) => self.recover(verdict),
             Err(e) => {
                 say(&format!("failed to wait for the job: {e}"));
-                self.recover()
+                self.recover(None)
             }
         };
         self.take_terminal_back();
@@ -233,7 +233,7 @@ impl Runner {
             Heard::Message(Report::Stopped { .. }) => self.mirror_stop(),
             Heard::Message(Report::Armed { .. } | Report::Started { .. } | Report::Continued)
             | Heard::Nothing => {}
-            Heard::Closed => return Some(Outcome::KeeperLost),
+            Heard::Closed => return Some(Outcome::KeeperLost(None)),
         }
         None
     }
@@ -247,7 +247,9 @@ impl Runner {
                 end.boundary = self.job.boundary().unwrap_or(Boundary::Group);
                 Some(Outcome::Ended(Box::new(end)))
             }
-            Some(Heard::Message(FromWarden::KeeperLost { .. })) => Some(Outcome::KeeperLost),
+            Some(Heard::Message(FromWarden::KeeperLost { verdict, .. })) => {
+                Some(Outcome::KeeperLost(Some(verdict)))
+            }
             // The keeper sees that as well, ends the job, and says so on the cord.
             Some(Heard::Closed) => {
                 self.owner = None;
@@ -331,11 +333,11 @@ impl Runner {
 
     /// The keeper is gone without a last word. The warden ends what it left; when that is gone as well,
     /// everything has come to us.
-    fn recover(&mut self) -> End {
+    fn recover(&mut self, known: Option<Verdict>) -> End {
         // Whether it worked is what follows.
         let _ = self.job.kill_cgroup();
-        let verdict = self
-            .wait_for_warden()
+        let verdict = known
+            .or_else(|| self.wait_for_warden())
             .unwrap_or_else(|| recover::end_what_came_to_us(&self.job, &self.spare, &self.signals));
         End {
             status: self.exited.or(Some(ExitStatus::Signal(signals::SIGKILL))),
