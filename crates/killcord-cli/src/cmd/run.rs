@@ -110,7 +110,8 @@ struct Runner {
     shared: Option<u32>,
     had_terminal: bool,
     grace: Duration,
-    ending: bool,
+    /// The first signal of the first order to end, once there was one.
+    asked: Option<Signal>,
     /// Our children from before the job: an exec keeps them.
     spare: Vec<u32>,
     sink: Option<Sink>,
@@ -123,8 +124,8 @@ struct Runner {
 /// How the loop ended.
 enum Outcome {
     Ended(Box<End>),
-    /// The cord ended without a last report.
-    KeeperLost,
+    /// The keeper is gone without a last report; the warden's verdict, if it came before that was seen.
+    KeeperLost(Option<Verdict>),
 }
 
 impl Runner {
@@ -167,7 +168,7 @@ impl Runner {
             shared,
             had_terminal: terminal::controlling().is_ok(),
             grace: args.grace,
-            ending: false,
+            asked: None,
             spare,
             sink,
             refusal: None,
@@ -180,10 +181,10 @@ impl Runner {
     fn follow(mut self, program: &str) -> i32 {
         let end = match self.watch() {
             Ok(Outcome::Ended(end)) => *end,
-            Ok(Outcome::KeeperLost) => self.recover(),
+            Ok(Outcome::KeeperLost(verdict)) => self.recover(verdict),
             Err(e) => {
                 say(&format!("failed to wait for the job: {e}"));
-                self.recover()
+                self.recover(None)
             }
         };
         self.take_terminal_back();
@@ -236,7 +237,7 @@ impl Runner {
             Heard::Message(Report::Stopped { .. }) => self.mirror_stop(),
             Heard::Message(Report::Armed { .. } | Report::Started { .. } | Report::Continued)
             | Heard::Nothing => {}
-            Heard::Closed => return Some(Outcome::KeeperLost),
+            Heard::Closed => return Some(Outcome::KeeperLost(None)),
         }
         None
     }
@@ -250,7 +251,9 @@ impl Runner {
                 end.boundary = self.job.boundary().unwrap_or(Boundary::Group);
                 Some(Outcome::Ended(Box::new(end)))
             }
-            Some(Heard::Message(FromWarden::KeeperLost { .. })) => Some(Outcome::KeeperLost),
+            Some(Heard::Message(FromWarden::KeeperLost { verdict, .. })) => {
+                Some(Outcome::KeeperLost(Some(verdict)))
+            }
             // The keeper sees that as well, ends the job, and says so on the cord.
             Some(Heard::Closed) => {
                 self.owner = None;
@@ -261,14 +264,16 @@ impl Runner {
     }
 
     fn order(&mut self, order: &Order) {
-        self.ending |= matches!(order, Order::End(_));
+        if let Order::End(ladder) = order {
+            self.asked.get_or_insert(ladder.ask);
+        }
         // A keeper that is gone is heard of on the cord.
         let _ = self.job.order(order);
     }
 
     fn act(&mut self, arrived: Arrived) {
         let terminal_gone = self.had_terminal && terminal::controlling().is_err();
-        match action(arrived, self.shared.is_some(), self.ending, terminal_gone) {
+        match action(arrived, self.shared.is_some(), self.asked.is_some(), terminal_gone) {
             Action::Nothing => {}
             Action::Pass(signal) => self.order(&Order::Signal(signal)),
             Action::End(ask) => self.order(&Order::End(Ladder { ask, grace: self.grace })),
@@ -332,11 +337,11 @@ impl Runner {
 
     /// The keeper is gone without a last word. The warden ends what it left; when that is gone as well,
     /// everything has come to us.
-    fn recover(&mut self) -> End {
+    fn recover(&mut self, known: Option<Verdict>) -> End {
         // Whether it worked is what follows.
         let _ = self.job.kill_cgroup();
-        let verdict = self
-            .wait_for_warden()
+        let verdict = known
+            .or_else(|| self.wait_for_warden())
             .unwrap_or_else(|| recover::end_what_came_to_us(&self.job, &self.spare, &self.signals));
         End {
             status: self.exited.or(Some(ExitStatus::Signal(signals::SIGKILL))),
@@ -383,7 +388,7 @@ impl Runner {
             say(&text);
             (code, EndReport::of_refusal(job, program, code, &text))
         } else {
-            let code = exit_status(&end);
+            let code = exit_status(&end, self.asked);
             for line in remarks(&end, program, self.timeout) {
                 say(&line);
             }
@@ -483,10 +488,16 @@ fn request(args: &Run, shared: Option<u32>) -> Result<Request, String> {
     })
 }
 
-fn exit_status(end: &End) -> i32 {
+/// What to exit with. A job that was asked to end before its program ran shows the signal that asked, as the
+/// program itself would have a moment later.
+fn exit_status(end: &End, asked: Option<Signal>) -> i32 {
     match (end.cause, end.status) {
         (Cause::Timeout, _) => status::TIMED_OUT,
         (_, Some(status)) => status.as_shell(),
+        (Cause::Asked, None) => {
+            let number = TAKEN.iter().find(|(_, signal)| *signal == Some(asked.unwrap_or(Signal::Term)));
+            ExitStatus::Signal(number.map_or(signals::SIGTERM, |(number, _)| *number)).as_shell()
+        }
         (_, None) => status::GUARD_LOST,
     }
 }

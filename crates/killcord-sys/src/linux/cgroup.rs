@@ -135,6 +135,13 @@ impl Own {
         })
     }
 
+    /// The one above it.
+    pub fn parent(&self) -> io::Result<Self> {
+        let path = self.path.parent().ok_or(io::ErrorKind::NotFound)?.to_path_buf();
+        let dir = open_dir(rustix::fs::CWD, &path)?;
+        Ok(Self { path, dir })
+    }
+
     /// Its descriptor.
     pub fn dir(&self) -> BorrowedFd<'_> {
         self.dir.as_fd()
