@@ -104,6 +104,10 @@ pub(crate) struct Doctor {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// How the probe calls itself as the program that it puts into a boundary
+    #[arg(long, hide = true)]
+    pub(crate) witness: bool,
 }
 
 #[derive(Debug, Args)]
