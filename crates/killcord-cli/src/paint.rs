@@ -79,7 +79,8 @@ impl Paint {
         out
     }
 
-    /// Text in lines that fit, the first behind `first`, the others behind as many blanks.
+    /// Text in lines that fit, the first behind `first`, the others behind as many blanks; never broken at
+    /// a blank of the kind U+00A0.
     pub(crate) fn wrapped(self, first: &str, look: Look, text: &str) -> String {
         let indent = first.chars().count();
         let room = self.columns.saturating_sub(indent).max(20);
@@ -105,8 +106,9 @@ impl Paint {
     }
 }
 
-/// Writes to standard output, at once.
+/// Writes to standard output, at once. A blank at which no line was to be broken is a plain one there.
 pub(crate) fn show(text: &str) {
+    let text = text.replace('\u{a0}', " ");
     let mut out = io::stdout().lock();
     // Whoever stopped reading does not want the rest.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

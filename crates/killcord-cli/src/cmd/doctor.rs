@@ -4,7 +4,7 @@ use crate::args::Doctor;
 use crate::message::say;
 use crate::paint::{Look, Paint, show};
 use killcord::probe::{self, CgroupKill, Findings, Found, Mechanisms, Witness};
-use killcord_model::boundary::{Aftermath, Boundary};
+use killcord_model::boundary::Aftermath;
 use killcord_model::status;
 use std::fmt::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -241,7 +241,7 @@ fn mechanisms(m: &Mechanisms, paint: Paint) -> String {
         ("call filter", yes_no(m.system_call_filter).to_owned()),
         ("user manager", yes_no(m.systemd_user_manager).to_owned()),
     ];
-    facts.iter().map(|(name, text)| paint.wrapped(&format!("  {name:16}"), Look::Dim, text)).collect()
+    facts.iter().map(|(name, text)| paint.wrapped(&format!("  {name:16}"), Look::Plain, text)).collect()
 }
 
 fn advice(found: &Findings, paint: Paint) -> String {
@@ -258,6 +258,7 @@ fn advice(found: &Findings, paint: Paint) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use killcord_model::boundary::Boundary;
 
     /// A machine that is not this one: an ordinary user in a container.
     fn container() -> Findings {

@@ -49,7 +49,8 @@ pub(super) fn boundary(kind: Boundary, witness: &Witness, has: &Mechanisms) -> R
     };
     let owner = Owner::fork(false)?;
     let held = hold(&owner, kind, Limits::default(), witness);
-    if held.is_ok() {
+    // A job that is not seen empty has taken its whole time, and no limit makes that better.
+    if held.as_ref().is_ok_and(|held| matches!(held.end.verdict, Verdict::Empty(_))) {
         found.limits = Limit::ALL.map(|limit| limit_on(&owner, kind, limit, witness)).into();
     } else {
         let unknown = |limit| LimitFound { limit, enforced: false, why_not: None };
