@@ -91,7 +91,8 @@ pub enum Report {
     },
     /// The leader goes on.
     Continued,
-    /// The leader ended. Its leftovers, if any, are being dealt with.
+    /// The leader ended, and its leftovers are being dealt with. Left out when there are none: the last
+    /// report says it then.
     Exited(ExitStatus),
     /// The job is over. Always the last report.
     Ended(Box<End>),

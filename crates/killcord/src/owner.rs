@@ -1,5 +1,6 @@
 //! The owner's side: one warden, jobs on their cords.
 
+use crate::keeper::Handed;
 use crate::message::{self, Incoming};
 use crate::warden;
 use killcord_model::boundary::Boundary;
@@ -60,21 +61,41 @@ pub enum Heard<T> {
 }
 
 impl Owner {
-    /// Forks the warden off this process, which must have one thread.
+    /// Forks the warden off this process, which must have one thread, with a first job for it.
     ///
-    /// `stay_in_session` is for jobs on the terminal that is already there.
+    /// `stay_in_session` is for jobs on the terminal that is already there. What becomes of the job is
+    /// heard on its cord and from the warden.
+    ///
+    /// # Errors
+    /// [`Error::Warden`]: nothing ran.
+    pub fn fork_with(
+        stay_in_session: bool,
+        request: Request,
+        streams: Streams,
+    ) -> Result<(Self, Job), Error> {
+        let (cord, far_end) = socket::pair().map_err(Error::Warden)?;
+        let job = Job::new(request.job, cord);
+        let owner = Self::fork_warden(stay_in_session, Some((request, Handed::new(far_end, streams))))?;
+        Ok((owner, job))
+    }
+
+    /// Forks the warden off this process, which must have one thread.
     ///
     /// # Errors
     /// [`Error::Warden`].
     pub fn fork(stay_in_session: bool) -> Result<Self, Error> {
+        Self::fork_warden(stay_in_session, None)
+    }
+
+    fn fork_warden(stay_in_session: bool, first: Option<(Request, Handed)>) -> Result<Self, Error> {
         let (ours, theirs) = socket::pair().map_err(Error::Warden)?;
         let owner_pid = process::own_pid();
         // Where there are no pidfds, the warden compares its parent's number.
         let owner = Pidfd::open(owner_pid).ok().map(OwnedFd::from);
         match process::fork().map_err(Error::Warden)? {
             Fork::Child => {
-                drop(ours);
-                warden::become_warden(warden::Setup { control: theirs, owner, owner_pid, stay_in_session })
+                let control = theirs;
+                warden::become_warden(warden::Setup { control, owner, owner_pid, stay_in_session, first })
             }
             Fork::Parent(warden) => Ok(Self { control: ours, warden }),
         }
@@ -98,7 +119,7 @@ impl Owner {
         fds.extend(streams.standard.iter().chain(&streams.extra).map(AsFd::as_fd));
         message::send_request(self.control.as_fd(), &ToWarden::Start(Box::new(request)), &fds)
             .map_err(failed)?;
-        Ok(Job { id, cord, kill: None, leader: None, boundary: None, notes: Vec::new() })
+        Ok(Job::new(id, cord))
     }
 
     /// Takes what the warden says, without waiting.
@@ -147,6 +168,10 @@ pub struct Job {
 }
 
 impl Job {
+    fn new(id: JobId, cord: OwnedFd) -> Self {
+        Self { id, cord, kill: None, leader: None, boundary: None, notes: Vec::new() }
+    }
+
     /// The job's name.
     pub fn id(&self) -> JobId {
         self.id

@@ -155,9 +155,8 @@ impl Runner {
         let prepared = set.block_exactly().and_then(|()| SignalFd::new(&set));
         let signals = prepared.map_err(|e| format!("failed to prepare for signals: {e}"))?;
         let request = request(args, shared)?;
-        let owner = Owner::fork(on_terminal).map_err(|e| e.to_string())?;
         let streams = Streams { directory, standard, extra };
-        let job = owner.start(request, &streams).map_err(|e| e.to_string())?;
+        let (owner, job) = Owner::fork_with(on_terminal, request, streams).map_err(|e| e.to_string())?;
         Ok(Self {
             owner: Some(owner),
             job,

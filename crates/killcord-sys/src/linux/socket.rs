@@ -49,12 +49,23 @@ pub enum Received {
     Closed,
 }
 
-/// Takes one datagram of at most `room` bytes, without waiting.
+/// Takes one datagram of at most `most` bytes, without waiting.
+///
+/// Its size is asked for first (`MSG_TRUNC` with `MSG_PEEK`, `recv(2)`): a buffer for the largest would
+/// cost a guard more in page faults than everything else it does.
 ///
 /// # Errors
 /// A datagram or a descriptor list that was cut short is an error: half a message is none.
-pub fn receive(socket: BorrowedFd<'_>, room: usize) -> io::Result<Received> {
-    let mut data = vec![0u8; room];
+pub fn receive(socket: BorrowedFd<'_>, most: usize) -> io::Result<Received> {
+    let peek = RecvFlags::DONTWAIT | RecvFlags::PEEK | RecvFlags::TRUNC;
+    let mut nothing = [0u8; 0];
+    let size = match rustix::io::retry_on_intr(|| rustix::net::recv(socket, &mut nothing, peek)) {
+        Ok((_, 0)) | Err(rustix::io::Errno::CONNRESET) => return Ok(Received::Closed),
+        Ok((_, size)) => size,
+        Err(rustix::io::Errno::AGAIN) => return Ok(Received::Nothing),
+        Err(e) => return Err(e.into()),
+    };
+    let mut data = vec![0u8; size.min(most)];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;

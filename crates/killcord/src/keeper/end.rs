@@ -55,6 +55,8 @@ impl Keeper<'_> {
     pub(super) fn carry_out(&mut self, effect: Effect, events: &mut VecDeque<Event>) -> io::Result<()> {
         match effect {
             Effect::StartLeader => self.start_leader(events),
+            // Held back until the keeper waits: if nothing is left of the job, the last report says it.
+            Effect::Report(Report::Exited(status)) => self.exited = Some(status),
             Effect::Report(report) => self.report(&report, Duration::ZERO),
             Effect::Signal(to, signal) => self.signal(to, signal),
             Effect::Kill => self.kill(),
@@ -73,6 +75,13 @@ impl Keeper<'_> {
             Effect::Leave => self.leave(),
         }
         Ok(())
+    }
+
+    /// Says that the leader has exited, when there is more to come.
+    pub(super) fn report_exited(&mut self) {
+        if let Some(status) = self.exited.take() {
+            self.report(&Report::Exited(status), Duration::ZERO);
+        }
     }
 
     fn report(&self, report: &Report, within: Duration) {

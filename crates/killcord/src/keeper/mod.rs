@@ -14,6 +14,7 @@ use crate::numbers::now;
 use killcord_model::id::{JobId, Member};
 use killcord_model::job::{Event, Job};
 use killcord_model::spec::{Request, Session};
+use killcord_model::status::ExitStatus;
 use killcord_model::verdict::Members;
 use killcord_sys::limits::Limits;
 use killcord_sys::namespace::{self, Through};
@@ -107,6 +108,8 @@ pub(crate) struct Keeper<'a> {
     /// The leader, while its number is ours to use.
     leader: Option<u32>,
     seen: end::Seen,
+    /// The leader's end, while the owner has not been told.
+    exited: Option<ExitStatus>,
     oom_score_adj: i32,
 }
 
@@ -147,10 +150,6 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
         Held::Group => {}
     }
     let signals = SignalFd::new(&signals::Set::of(&[signals::SIGCHLD]))?;
-    let tree = Tree::new();
-    if let Err(e) = &tree {
-        notes.push(format!("members cannot be listed: /proc: {e}"));
-    }
     process::set_dumpable(false)?;
     Ok(Keeper {
         job: Job::new(setup.request.policy),
@@ -162,10 +161,11 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
         alive: Some(setup.alive.try_clone()?),
         status: setup.status.try_clone()?,
         signals,
-        tree: tree.ok(),
+        tree: None,
         start: start::Start::new(handed)?,
         leader: None,
         seen: end::Seen::with_notes(notes),
+        exited: None,
         oom_score_adj: setup.oom_score_adj,
     })
 }

@@ -4,6 +4,7 @@ use super::Keeper;
 use crate::arm::Held;
 use crate::message;
 use crate::numbers::{STAGES, of_signal};
+use crate::owner::Streams;
 use killcord_model::boundary::Choice;
 use killcord_model::id::JOB_VARIABLE;
 use killcord_model::job::Event;
@@ -12,6 +13,7 @@ use killcord_model::wire::{Refusal, Report, Stage};
 use killcord_sys::leader::{self, Failure, Leader, Plan};
 use killcord_sys::process;
 use killcord_sys::socket;
+use killcord_sys::tree::Tree;
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::io;
@@ -27,6 +29,12 @@ pub(crate) struct Handed {
 }
 
 impl Handed {
+    /// For a job of a forked copy of the owner.
+    pub(crate) fn new(cord: OwnedFd, streams: Streams) -> Self {
+        let Streams { directory, standard, extra } = streams;
+        Self { cord, directory, standard, extra }
+    }
+
     /// Takes them apart; `None` when they are not as many as the request says.
     pub(crate) fn from_descriptors(fds: Vec<OwnedFd>, request: &Request) -> Option<Self> {
         let mut fds = fds.into_iter();
@@ -169,10 +177,19 @@ impl Keeper<'_> {
                 self.seen.started_at = Some(crate::numbers::now());
                 self.start = Start::Executing { leader, paths: plan.paths };
                 events.push_back(Event::Cloned);
+                self.prepare_for_the_end();
             }
             Err(e) => {
                 events.push_back(not_started(Stage::Leader, e.raw_os_error().unwrap_or(0), Vec::new()));
             }
+        }
+    }
+
+    /// Opens and allocates what the end will need, while the leader is on its way to exec.
+    fn prepare_for_the_end(&mut self) {
+        match Tree::new() {
+            Ok(tree) => self.tree = Some(tree),
+            Err(e) => self.seen.note(format!("members cannot be listed: /proc: {e}")),
         }
     }
 

@@ -22,6 +22,7 @@ const REAP_AT_ONCE: u32 = 512;
 impl Keeper<'_> {
     /// Waits until something happens or a deadline comes, and says what.
     pub(super) fn wait(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
+        self.report_exited();
         let timeout = self.job.deadline().map(|t| t.since(now()));
         self.poll_once(timeout, events)?;
         if self.job.deadline().is_some_and(|t| now() >= t) {

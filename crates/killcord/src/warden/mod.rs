@@ -7,6 +7,8 @@
 mod adopt;
 mod serve;
 
+use crate::keeper::Handed;
+use killcord_model::spec::Request;
 use killcord_sys::{descriptors, process, signals, socket};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -22,11 +24,15 @@ pub(crate) struct Setup {
     pub(crate) owner_pid: u32,
     /// Whether to stay in the owner's session, in a group of our own, for jobs on its terminal.
     pub(crate) stay_in_session: bool,
+    /// The first job, for an owner that has it before it has a warden: a copy of the owner needs no
+    /// message to know it.
+    pub(crate) first: Option<(Request, Handed)>,
 }
 
 /// Becomes the warden in a process that was just forked for it. Never returns.
-pub(crate) fn become_warden(setup: Setup) -> ! {
-    let code = match prepare(setup).and_then(|mut warden| warden.serve()) {
+pub(crate) fn become_warden(mut setup: Setup) -> ! {
+    let first = setup.first.take();
+    let code = match prepare(setup, first.as_ref()).and_then(|mut warden| warden.serve(first)) {
         Ok(()) => 0,
         // Nobody is left to tell: the owner sees the socket's end, the keepers the pipe's.
         Err(_) => 1,
@@ -34,10 +40,11 @@ pub(crate) fn become_warden(setup: Setup) -> ! {
     process::exit_now(code)
 }
 
-fn prepare(setup: Setup) -> io::Result<serve::Warden> {
+fn prepare(setup: Setup, first: Option<&(Request, Handed)>) -> io::Result<serve::Warden> {
     signals::Set::all().block_exactly()?;
     let mut keep = vec![descriptors::number(&setup.control)];
     keep.extend(setup.owner.as_ref().map(descriptors::number));
+    keep.extend(first.iter().flat_map(|(_, handed)| handed.descriptors()).map(|fd| descriptors::number(&fd)));
     descriptors::close_all_but(&mut keep)?;
     descriptors::detach_standard_streams()?;
     let title = process::Title::find();

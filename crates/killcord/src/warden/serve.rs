@@ -82,8 +82,11 @@ impl Warden {
     }
 
     /// Serves until the owner is gone and no job needs us any more.
-    pub(super) fn serve(&mut self) -> io::Result<()> {
+    pub(super) fn serve(&mut self, first: Option<(Request, Handed)>) -> io::Result<()> {
         let mut events = VecDeque::new();
+        if let Some((request, handed)) = first {
+            self.start(&request, handed, &mut events);
+        }
         loop {
             while let Some(event) = events.pop_front() {
                 for effect in self.decisions.step(event, now()) {
@@ -140,7 +143,15 @@ impl Warden {
 
     fn hear_owner(&mut self, events: &mut VecDeque<Event>) {
         match message::receive_request(self.setup.control.as_fd()) {
-            Ok(Incoming::Message(ToWarden::Start(request), fds)) => self.start(&request, fds, events),
+            Ok(Incoming::Message(ToWarden::Start(request), fds)) => {
+                match Handed::from_descriptors(fds, &request) {
+                    Some(handed) => self.start(&request, handed, events),
+                    None => self.refuse(
+                        request.job,
+                        Refusal::Failed { stage: Stage::Descriptors, errno: 22, what: Vec::new() },
+                    ),
+                }
+            }
             Ok(Incoming::Closed) => events.push_back(Event::OwnerGone),
             // A message that cannot be read is no request: the cord in it is closed with it, which
             // tells the owner that nothing was started.
@@ -186,13 +197,9 @@ impl Warden {
     }
 
     /// Tries the boundaries in their order and forks a keeper for the first that can be had.
-    fn start(&mut self, request: &Request, fds: Vec<OwnedFd>, events: &mut VecDeque<Event>) {
+    fn start(&mut self, request: &Request, handed: Handed, events: &mut VecDeque<Event>) {
         let job = request.job;
         let wanted = request.require.unwrap_or(Boundary::Group);
-        let Some(handed) = Handed::from_descriptors(fds, request) else {
-            let what = b"descriptors of the request".to_vec();
-            return self.refuse(job, Refusal::Failed { stage: Stage::Keeper, errno: 22, what });
-        };
         if self.decisions.owner_is_gone() {
             return;
         }
