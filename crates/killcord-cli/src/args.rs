@@ -104,6 +104,10 @@ pub(crate) struct Doctor {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// How the probe calls itself as the program that it puts into a boundary
+    #[arg(long, hide = true)]
+    pub(crate) witness: bool,
 }
 
 #[derive(Debug, Args)]
@@ -112,13 +116,9 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "B", value_enum, default_value_t = BoundaryArg::Auto)]
     pub(crate) boundary: BoundaryArg,
 
-    /// How the demo calls itself as the misbehaving program
+    /// How the demo calls itself as one of the programs of its tree
     #[arg(long, hide = true, value_name = "ROLE")]
     pub(crate) role: Option<String>,
-
-    /// The file into which the misbehaving program writes who it is
-    #[arg(long, hide = true, value_name = "FILE")]
-    pub(crate) ids: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -3,6 +3,7 @@
 mod args;
 mod cmd;
 mod message;
+mod paint;
 mod report;
 
 use clap::Parser;
@@ -12,7 +13,7 @@ fn main() {
     let code = match args::Cli::try_parse() {
         Ok(cli) => match cli.command {
             args::Command::Run(run) => cmd::run::run(&run),
-            args::Command::Doctor(doctor) => cmd::doctor::doctor(doctor.json),
+            args::Command::Doctor(doctor) => cmd::doctor::doctor(&doctor),
             args::Command::Demo(demo) => cmd::demo::demo(&demo),
         },
         Err(e) => args::complain(&e, status::FAILED),

@@ -37,12 +37,49 @@ impl Boundary {
     /// What is left of a job when owner, warden and keeper are killed at the same instant.
     pub fn when_all_are_killed(self) -> &'static str {
         match self {
-            Self::Group => "the leader ends at once, the rest runs on",
-            Self::Tree => "the leader ends at once, the rest at the next sweep where it can be told apart",
-            Self::Cgroup => "the leader ends at once, the rest at the next sweep, exactly",
+            Self::Group | Self::Tree => "the leader ends at once, the rest runs on",
+            Self::Cgroup => "the leader ends at once, the rest stays in a cgroup that names the job",
             Self::Namespace => "the kernel ends everything at once",
         }
     }
+
+    /// What becomes of a job on this boundary when these are killed: the death table.
+    pub fn when_killed(self, killed: Killed) -> Aftermath {
+        match (self, killed) {
+            (Self::Namespace | Self::Cgroup | Self::Tree, Killed::Owner | Killed::Warden | Killed::Keeper)
+            | (Self::Namespace, Killed::All) => Aftermath::AllEnded,
+            (Self::Group, Killed::Owner | Killed::Warden | Killed::Keeper) => Aftermath::GroupEnded,
+            (Self::Cgroup, Killed::All) => Aftermath::LeaderEndedRestNamed,
+            (Self::Tree | Self::Group, Killed::All) => Aftermath::LeaderEnded,
+        }
+    }
+}
+
+/// Who gets SIGKILL in the death table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Killed {
+    /// The owner.
+    Owner,
+    /// The warden.
+    Warden,
+    /// The job's keeper.
+    Keeper,
+    /// All three at the same instant.
+    All,
+}
+
+/// What becomes of a job when somebody was killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Aftermath {
+    /// Every process of the job is ended.
+    AllEnded,
+    /// The leader's process group is ended; whoever left it is not.
+    GroupEnded,
+    /// The leader is ended at once. The rest stays in a cgroup whose name is the job's.
+    LeaderEndedRestNamed,
+    /// The leader is ended at once. The rest runs on.
+    LeaderEnded,
 }
 
 impl fmt::Display for Boundary {
@@ -110,6 +147,16 @@ mod tests {
         assert_eq!(candidates(Choice::Exactly(Tree), Some(Cgroup)), []);
         assert_eq!(candidates(Choice::Exactly(Namespace), Some(Cgroup)), [Namespace]);
         assert_eq!(candidates(Choice::Exactly(Group), None), [Group]);
+    }
+
+    #[test]
+    fn only_a_namespace_outlives_the_loss_of_all_and_a_group_never_holds_escapees() {
+        for b in [Group, Tree, Cgroup, Namespace] {
+            for one in [Killed::Owner, Killed::Warden, Killed::Keeper] {
+                assert_eq!(b.when_killed(one) == Aftermath::AllEnded, b.ends_escapees());
+            }
+            assert_eq!(b.when_killed(Killed::All) == Aftermath::AllEnded, b == Namespace);
+        }
     }
 
     #[test]

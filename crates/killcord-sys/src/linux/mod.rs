@@ -10,6 +10,7 @@ pub mod limits;
 pub mod namespace;
 pub mod pidfd;
 pub mod poll;
+pub mod probe;
 pub mod proc;
 pub mod process;
 pub mod random;

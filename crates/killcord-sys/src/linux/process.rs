@@ -41,6 +41,14 @@ pub fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
+/// Ends this process by `SIGALRM` after so many seconds (`alarm(2)`): a watchdog that no bug of the
+/// process itself can keep from it. An exec keeps it, a forked child does not have it.
+pub fn alarm(seconds: u32) {
+    super::signals::reset(libc::SIGALRM);
+    // SAFETY: alarm takes any number and touches no memory.
+    unsafe { libc::alarm(seconds) };
+}
+
 /// This process's number.
 pub fn own_pid() -> u32 {
     rustix::process::getpid().as_raw_nonzero().get() as u32
