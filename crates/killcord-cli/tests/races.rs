@@ -92,7 +92,9 @@ fn round(victims: &[Victim], seed: u64, round: u32) -> bool {
         std::thread::sleep(Duration::from_micros(dice.below(4_000)));
     }
     let run = nest.program.pid;
-    found.extend(victims.contains(&Run).then(|| PinnedProcess::open(run, |_| nest.program.is_alive())).flatten());
+    found.extend(
+        victims.contains(&Run).then(|| PinnedProcess::open(run, |_| nest.program.is_alive())).flatten(),
+    );
     // Several at the same instant: none of them acts upon the end of another.
     if found.len() > 1 {
         found.iter().for_each(|victim| drop(victim.kill(Signal::STOP)));

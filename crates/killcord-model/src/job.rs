@@ -87,7 +87,8 @@ pub enum Effect {
     NoteForced,
     /// Tell the warden that this job is let go, and stop being the leader's death.
     LetGo,
-    /// Tell the owner how the job ended.
+    /// Tell the owner how the job ended; with members in sight that are kept, that its leader has, and the
+    /// job goes on.
     End {
         /// Why it ended.
         cause: Cause,
@@ -118,8 +119,8 @@ enum Life {
     Failing,
     /// The leader is gone; its leftovers have a moment.
     Draining { until: Time },
-    /// The leader is gone; its leftovers may stay until the owner ends.
-    Keeping { timeout_at: Option<Time> },
+    /// The leader is gone; its leftovers may stay until the owner ends. The owner is told after the drain.
+    Keeping { timeout_at: Option<Time>, tell_at: Option<Time> },
     /// On the ladder.
     Ending { climb: Climb, ask: Signal, cause: Cause, leader: Leader, fate: Option<Fate>, last_look: bool },
     /// Let go; the keeper stays the parent of what runs on.
@@ -144,7 +145,8 @@ impl Job {
     /// When [`Event::Tick`] is due at the latest.
     pub fn deadline(&self) -> Option<Time> {
         match self.life {
-            Life::Running { timeout_at } | Life::Keeping { timeout_at } => timeout_at,
+            Life::Running { timeout_at } => timeout_at,
+            Life::Keeping { timeout_at, tell_at } => [timeout_at, tell_at].into_iter().flatten().min(),
             Life::Draining { until } => Some(until),
             Life::Ending { climb, .. } => Some(climb.deadline()),
             Life::Waiting | Life::Failing | Life::LetGo { .. } | Life::Over => None,
@@ -196,7 +198,7 @@ impl Job {
             Event::OwnerGone => self.finish(Cause::OwnerGone, None, None, out),
             Event::WardenGone => self.finish(Cause::WardenGone, None, None, out),
             Event::Order(Order::End(_)) => self.finish(Cause::Asked, None, None, out),
-            Event::Order(Order::Signal(_) | Order::Release)
+            Event::Order(Order::Signal(_) | Order::Release | Order::HandOver | Order::Adopt)
             | Event::Executed
             | Event::LeaderExited(_)
             | Event::LeaderStopped(_)
@@ -217,9 +219,10 @@ impl Job {
             }
             Event::LeaderExited(status) => {
                 out.push(Effect::Report(Report::Exited(status)));
+                let until = now.after(DRAIN);
                 self.life = match self.policy.leftovers {
-                    Leftovers::Keep => Life::Keeping { timeout_at },
-                    Leftovers::End | Leftovers::Release => Life::Draining { until: now.after(DRAIN) },
+                    Leftovers::Keep => Life::Keeping { timeout_at, tell_at: Some(until) },
+                    Leftovers::End | Leftovers::Release => Life::Draining { until },
                 };
                 out.push(Effect::Look);
             }
@@ -234,7 +237,9 @@ impl Job {
                 let ladder = Ladder::with_grace(self.policy.grace);
                 self.end(ladder, Cause::Timeout, Leader::Runs, None, now, out);
             }
-            Event::Tick
+            // Whom the job belongs to is between keeper and owner; it lives on either way.
+            Event::Order(Order::HandOver | Order::Adopt)
+            | Event::Tick
             | Event::Executed
             | Event::Armed
             | Event::Cloned
@@ -276,14 +281,12 @@ impl Job {
             Event::Order(Order::End(l)) => self.end(*l, Cause::Asked, Leader::Gone, fate, now, out),
             Event::OwnerGone => self.end(Ladder::short(), Cause::OwnerGone, Leader::Gone, fate, now, out),
             Event::WardenGone => self.end(Ladder::short(), Cause::WardenGone, Leader::Gone, fate, now, out),
-            Event::Tick if due && keeping => {
-                let ladder = Ladder::with_grace(self.policy.grace);
-                self.end(ladder, Cause::Timeout, Leader::Gone, fate, now, out);
-            }
+            Event::Tick if due && keeping => self.keep_on(now, out),
             Event::Tick if due => {
                 self.end(Ladder::short(), Cause::LeaderExited, Leader::Gone, fate, now, out);
             }
-            Event::Tick
+            Event::Order(Order::HandOver | Order::Adopt)
+            | Event::Tick
             | Event::Armed
             | Event::Cloned
             | Event::Executed
@@ -291,6 +294,18 @@ impl Job {
             | Event::LeaderExited(_)
             | Event::LeaderStopped(_)
             | Event::LeaderContinued => {}
+        }
+    }
+
+    /// A deadline while leftovers are kept: the owner is told of them, or the job's time is up.
+    fn keep_on(&mut self, now: Time, out: &mut Vec<Effect>) {
+        let Life::Keeping { timeout_at, tell_at } = &mut self.life else { return };
+        if timeout_at.is_some_and(|t| now >= t) {
+            let ladder = Ladder::with_grace(self.policy.grace);
+            self.end(ladder, Cause::Timeout, Leader::Gone, Some(Fate::Ended), now, out);
+        } else if tell_at.take().is_some() {
+            let (sight, fate) = (Some(Sight::Members), Some(Fate::Kept));
+            out.push(Effect::End { cause: Cause::LeaderExited, sight, fate });
         }
     }
 
@@ -316,7 +331,7 @@ impl Job {
                 out.push(Effect::Signal(To::Leader, *signal));
             }
             // An order to end that was given is not taken back by a release behind it.
-            Event::Order(Order::Signal(_) | Order::Release)
+            Event::Order(Order::Signal(_) | Order::Release | Order::HandOver | Order::Adopt)
             | Event::NotStarted(_)
             | Event::Tick
             | Event::Armed
@@ -476,6 +491,7 @@ mod tests {
         left: u32,
         reports_after_end: u32,
         empty_was_a_lie: bool,
+        told_of_kept: u32,
     }
 
     impl World {
@@ -491,6 +507,7 @@ mod tests {
                 left: 0,
                 reports_after_end: 0,
                 empty_was_a_lie: false,
+                told_of_kept: 0,
             }
         }
 
@@ -519,6 +536,9 @@ mod tests {
                             Sight::Empty
                         })),
                         Effect::LetGo => self.let_go = true,
+                        Effect::End { sight: Some(Sight::Members), fate: Some(Fate::Kept), .. } => {
+                            self.told_of_kept += 1;
+                        }
                         Effect::End { sight, .. } => {
                             self.ended += 1;
                             if sight == Some(Sight::Empty) && (self.leader || self.others > 0) {
@@ -630,6 +650,25 @@ mod tests {
     }
 
     #[test]
+    fn the_owner_is_told_of_kept_leftovers_after_the_drain_and_again_at_the_end() {
+        let policy = Policy { leftovers: Leftovers::Keep, ..Policy::default() };
+        let mut job = Job::new(policy);
+        job.step(Event::Armed, at(0));
+        job.step(Event::Cloned, at(0));
+        job.step(Event::LeaderExited(ExitStatus::Code(0)), at(1000));
+        job.step(Event::Seen(Sight::Members), at(1000));
+        let told = job.step(Event::Tick, at(1200));
+        assert!(matches!(
+            told[..],
+            [Effect::End { fate: Some(Fate::Kept), sight: Some(Sight::Members), .. }]
+        ));
+        assert_eq!(job.deadline(), None);
+        assert!(job.guards());
+        let ended = job.step(Event::Seen(Sight::Empty), at(9000));
+        assert!(matches!(ended[..], [Effect::End { sight: Some(Sight::Empty), .. }, Effect::Leave]));
+    }
+
+    #[test]
     fn the_end_is_not_reported_before_the_last_member_is_gone() {
         let mut job = Job::new(Policy::default());
         job.step(Event::Armed, at(0));
@@ -724,6 +763,7 @@ mod tests {
             w.run_clock();
             prop_assert!(!w.empty_was_a_lie);
             prop_assert_eq!(w.reports_after_end, 0);
+            prop_assert!(w.told_of_kept <= 1);
             if w.let_go {
                 prop_assert_eq!(w.ended, 1);
             } else {

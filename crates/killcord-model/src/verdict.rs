@@ -129,7 +129,32 @@ pub struct Usage {
     pub system: Duration,
 }
 
-/// How a job ended: the last report on the cord.
+impl End {
+    /// Of a job that was refused; `wanted` is the boundary that it asked for.
+    pub fn nothing_ran(wanted: Boundary) -> Self {
+        Self {
+            status: None,
+            cause: Cause::LeaderExited,
+            boundary: wanted,
+            verdict: Verdict::Refused,
+            duration: Duration::ZERO,
+            forced: Members::default(),
+            leftovers: None,
+            usage: Usage::default(),
+            memory_kills: 0,
+            members: 0,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Whether the job goes on: its leader has ended, and leftovers are kept until the owner ends. Another
+    /// end will be reported then.
+    pub fn goes_on(&self) -> bool {
+        matches!((&self.verdict, &self.leftovers), (Verdict::Survivors(_), Some((_, Fate::Kept))))
+    }
+}
+
+/// How a job ended: the last report on the cord, or the last but one where leftovers are kept.
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {

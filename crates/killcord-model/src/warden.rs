@@ -30,6 +30,10 @@ pub enum Event {
     Changed,
     /// The answer to [`Effect::Look`] for this job.
     Seen(JobId, Sight),
+    /// The job has another owner now, or is on its way to one.
+    HandedOver(JobId),
+    /// The owner wants nothing more of us: it has closed the socket. Its jobs may live on.
+    Retired,
     /// The owner is gone.
     OwnerGone,
     /// The time that [`Warden::deadline`] named has come.
@@ -54,6 +58,8 @@ pub enum Effect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ward {
     Guarded,
+    /// Guarded for another owner than ours, whose death the keeper watches.
+    Elsewhere,
     LetGo,
     /// The keeper is lost; what it left is being ended.
     Lost {
@@ -67,6 +73,7 @@ enum Ward {
 pub struct Warden {
     jobs: BTreeMap<JobId, Ward>,
     owner_gone: Option<Time>,
+    retired: bool,
     /// A caretaker of a released job was killed: its orphans cannot be told from others by parentage.
     spare_orphans: bool,
 }
@@ -80,12 +87,17 @@ impl Warden {
         !self.spare_orphans
     }
 
-    /// Whether the warden has nothing left to do: the owner is gone and no job needs it.
+    /// Whether the warden has nothing left to do: no request can come, and no job needs it.
     pub fn is_done(&self) -> bool {
-        self.owner_gone.is_some() && self.jobs.values().all(|w| *w == Ward::LetGo)
+        self.takes_no_more() && self.jobs.values().all(|w| *w == Ward::LetGo)
     }
 
-    /// Whether the owner is known to be gone, so that nothing new may be started.
+    /// Whether nothing new may be started.
+    pub fn takes_no_more(&self) -> bool {
+        self.retired || self.owner_gone.is_some()
+    }
+
+    /// Whether the owner is known to be gone.
     pub fn owner_is_gone(&self) -> bool {
         self.owner_gone.is_some()
     }
@@ -96,7 +108,7 @@ impl Warden {
         let keepers = self.owner_gone.filter(|_| guarded).map(|t| t.after(KEEPERS_HAVE));
         let lost = self.jobs.values().filter_map(|w| match w {
             Ward::Lost { again, give_up } => Some((*again).min(*give_up)),
-            Ward::Guarded | Ward::LetGo => None,
+            Ward::Guarded | Ward::Elsewhere | Ward::LetGo => None,
         });
         lost.chain(keepers).min()
     }
@@ -109,8 +121,14 @@ impl Warden {
                 Vec::new()
             }
             Event::Released(job) => {
-                if let Some(ward @ Ward::Guarded) = self.jobs.get_mut(&job) {
+                if let Some(ward @ (Ward::Guarded | Ward::Elsewhere)) = self.jobs.get_mut(&job) {
                     *ward = Ward::LetGo;
+                }
+                Vec::new()
+            }
+            Event::HandedOver(job) => {
+                if let Some(ward @ Ward::Guarded) = self.jobs.get_mut(&job) {
+                    *ward = Ward::Elsewhere;
                 }
                 Vec::new()
             }
@@ -121,6 +139,10 @@ impl Warden {
             Event::KeeperLost(job) => self.keeper_lost(job, now),
             Event::Changed => self.lost_jobs().map(Effect::Look).collect(),
             Event::Seen(job, sight) => self.seen(job, sight, now),
+            Event::Retired => {
+                self.retired = true;
+                Vec::new()
+            }
             Event::OwnerGone => {
                 self.owner_gone.get_or_insert(now);
                 Vec::new()
@@ -140,7 +162,7 @@ impl Warden {
                 self.spare_orphans = true;
                 vec![Effect::Forget(job)]
             }
-            Some(ward @ Ward::Guarded) => {
+            Some(ward @ (Ward::Guarded | Ward::Elsewhere)) => {
                 *ward = Ward::Lost { again: now.after(KILL_AGAIN), give_up: now.after(LOOK) };
                 vec![Effect::EndWhatIsLeft(job), Effect::Look(job)]
             }
@@ -168,7 +190,7 @@ impl Warden {
                     effects.push(Effect::EndWhatIsLeft(*job));
                     effects.push(Effect::Look(*job));
                 }
-                Ward::Guarded | Ward::LetGo | Ward::Lost { .. } => {}
+                Ward::Guarded | Ward::Elsewhere | Ward::LetGo | Ward::Lost { .. } => {}
             }
         }
         // A keeper that cannot even be killed is asked for again only after a while.
@@ -227,6 +249,28 @@ mod tests {
     }
 
     #[test]
+    fn a_retired_warden_stays_for_its_jobs_and_hurries_nobody() {
+        let mut w = Warden::default();
+        w.step(Event::Forked(A), at(0));
+        w.step(Event::Retired, at(0));
+        assert!(!w.is_done() && w.takes_no_more());
+        assert_eq!(w.deadline(), None);
+        w.step(Event::KeeperDone(A), at(50_000));
+        assert!(w.is_done());
+    }
+
+    #[test]
+    fn a_job_of_another_owner_outlives_ours() {
+        let mut w = Warden::default();
+        w.step(Event::Forked(A), at(0));
+        w.step(Event::HandedOver(A), at(0));
+        w.step(Event::OwnerGone, at(0));
+        assert!(!w.is_done());
+        assert_eq!((w.deadline(), w.step(Event::Tick, at(99_999))), (None, Vec::new()));
+        assert_eq!(w.step(Event::KeeperLost(A), at(3))[0], Effect::EndWhatIsLeft(A));
+    }
+
+    #[test]
     fn a_keeper_that_does_not_finish_after_the_owners_death_is_killed() {
         let mut w = Warden::default();
         w.step(Event::Forked(A), at(0));
@@ -246,7 +290,7 @@ mod tests {
     proptest! {
         /// Once the owner is gone, the warden always has a deadline or is done.
         #[test]
-        fn the_warden_never_waits_for_ever(steps in proptest::collection::vec((0..8u8, 0..3u128, 0..900u64), 0..40)) {
+        fn the_warden_never_waits_for_ever(steps in proptest::collection::vec((0..9u8, 0..3u128, 0..900u64), 0..40)) {
             let mut w = Warden::default();
             let mut now = at(0);
             for (kind, job, pause) in steps {
@@ -260,6 +304,7 @@ mod tests {
                     4 => Event::Changed,
                     5 => Event::Seen(job, Sight::Members),
                     6 => Event::Seen(job, Sight::Empty),
+                    7 => Event::HandedOver(job),
                     _ => Event::Tick,
                 };
                 let released = w.jobs.get(&job) == Some(&Ward::LetGo);
@@ -267,7 +312,8 @@ mod tests {
                 prop_assert!(!(released && effects.contains(&Effect::EndWhatIsLeft(job))));
             }
             w.step(Event::OwnerGone, now);
-            prop_assert!(w.is_done() || w.deadline().is_some());
+            let elsewhere = w.jobs.values().any(|w| *w == Ward::Elsewhere);
+            prop_assert!(w.is_done() || w.deadline().is_some() || elsewhere);
         }
     }
 }

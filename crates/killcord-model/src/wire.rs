@@ -37,13 +37,6 @@ pub enum ToWarden {
 /// Warden to owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromWarden {
-    /// No keeper could be made; nothing ran.
-    NotStarted {
-        /// The job.
-        job: JobId,
-        /// Why.
-        refusal: Refusal,
-    },
     /// The job's keeper was killed. The warden has ended what it left.
     KeeperLost {
         /// The job.
@@ -62,6 +55,12 @@ pub enum Order {
     End(Ladder),
     /// Let the job go: it lives on without an owner.
     Release,
+    /// The cord is about to be given to another process: until that one adopts the job, the cord alone
+    /// counts.
+    HandOver,
+    /// From now on the sender is the owner. The descriptor beside it, where the kernel has them, is the
+    /// sender's pidfd.
+    Adopt,
 }
 
 /// Keeper to owner, on the cord.
@@ -94,7 +93,8 @@ pub enum Report {
     /// The leader ended, and its leftovers are being dealt with. Left out when there are none: the last
     /// report says it then.
     Exited(ExitStatus),
-    /// The job is over. Always the last report.
+    /// The job is over: always the last report. Where leftovers are kept there is one before it, when
+    /// the leader has ended ([`End::goes_on`]).
     Ended(Box<End>),
 }
 

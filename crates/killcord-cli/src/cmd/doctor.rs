@@ -42,7 +42,8 @@ pub(crate) fn doctor(args: &Doctor) -> i32 {
 /// Where this program is: by `/proc`, else as it was called.
 pub(crate) fn own_program() -> Vec<u8> {
     let as_called = || std::env::args_os().next().unwrap_or_else(|| "killcord".into());
-    std::env::current_exe().map_or_else(|_| as_called().into_vec(), |path| path.as_os_str().as_bytes().to_vec())
+    std::env::current_exe()
+        .map_or_else(|_| as_called().into_vec(), |path| path.as_os_str().as_bytes().to_vec())
 }
 
 fn page(found: &Findings, paint: Paint) -> String {
@@ -305,7 +306,10 @@ mod tests {
                 system_call_filter: true,
                 systemd_user_manager: false,
             },
-            advice: vec![probe::Advice { gives: Boundary::Cgroup, how: "have it mounted writable".to_owned() }],
+            advice: vec![probe::Advice {
+                gives: Boundary::Cgroup,
+                how: "have it mounted writable".to_owned(),
+            }],
             duration_ms: 1.0,
         }
     }

@@ -231,6 +231,8 @@ impl Runner {
 
     fn hear_keeper(&mut self) -> Option<Outcome> {
         match self.job.hear() {
+            // While leftovers are kept, we wait for them.
+            Heard::Message(Report::Ended(end)) if end.goes_on() => {}
             Heard::Message(Report::Ended(end)) => return Some(Outcome::Ended(end)),
             Heard::Message(Report::NotStarted(refusal)) => self.refusal = Some(refusal),
             Heard::Message(Report::Exited(status)) => self.exited = Some(status),
@@ -242,15 +244,9 @@ impl Runner {
         None
     }
 
-    /// What the warden says before the keeper does: that there is none.
+    /// What the warden says: that the keeper was killed.
     fn hear_warden(&mut self) -> Option<Outcome> {
         match self.owner.as_ref().map(Owner::hear) {
-            Some(Heard::Message(FromWarden::NotStarted { refusal, .. })) => {
-                self.refusal = Some(refusal);
-                let mut end = nothing_ran();
-                end.boundary = self.job.boundary().unwrap_or(Boundary::Group);
-                Some(Outcome::Ended(Box::new(end)))
-            }
             Some(Heard::Message(FromWarden::KeeperLost { verdict, .. })) => {
                 Some(Outcome::KeeperLost(Some(verdict)))
             }
@@ -364,10 +360,6 @@ impl Runner {
         loop {
             match self.owner.as_ref()?.hear() {
                 Heard::Message(FromWarden::KeeperLost { verdict, .. }) => return Some(verdict),
-                Heard::Message(FromWarden::NotStarted { refusal, .. }) => {
-                    self.refusal = Some(refusal);
-                    return Some(Verdict::Refused);
-                }
                 Heard::Closed => {
                     self.owner = None;
                     return None;
@@ -400,22 +392,6 @@ impl Runner {
             say(&format!("failed to write the report: {e}"));
         }
         code
-    }
-}
-
-fn nothing_ran() -> End {
-    End {
-        status: None,
-        cause: Cause::LeaderExited,
-        boundary: Boundary::Group,
-        verdict: Verdict::Refused,
-        duration: Duration::ZERO,
-        forced: Members::default(),
-        leftovers: None,
-        usage: Usage::default(),
-        memory_kills: 0,
-        members: 0,
-        notes: Vec::new(),
     }
 }
 

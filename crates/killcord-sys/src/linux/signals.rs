@@ -64,6 +64,20 @@ impl Set {
     }
 }
 
+impl Set {
+    /// Makes this the mask of blocked signals of the calling thread and returns what was blocked before.
+    pub fn block_and_remember(&self) -> io::Result<Self> {
+        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: the set is initialised, and there is room for the old mask.
+        let r = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, before.as_mut_ptr()) };
+        if r != 0 {
+            return Err(io::Error::from_raw_os_error(r));
+        }
+        // SAFETY: a successful call has filled it.
+        Ok(Self(unsafe { before.assume_init() }))
+    }
+}
+
 impl std::fmt::Debug for Set {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Set")

@@ -238,7 +238,8 @@ impl Keeper<'_> {
     }
 
     fn end(&mut self, cause: Cause, sight: Option<Sight>, fate: Option<Fate>) {
-        let released = fate == Some(Fate::Released);
+        let kept = fate == Some(Fate::Kept) && sight == Some(Sight::Members);
+        let stays = kept || fate == Some(Fate::Released);
         let verdict = match sight {
             _ if !self.seen.executed => Verdict::Refused,
             None => Verdict::Refused,
@@ -254,7 +255,7 @@ impl Keeper<'_> {
         let usage = self.usage();
         let leaf = self.held.leaf().map(Leaf::dir);
         let memory_kills = self.limits.memory_kills(leaf);
-        if !released {
+        if !stays {
             self.remove_boundary();
         }
         let survivors = if let Verdict::Survivors(m) = &verdict { m.count } else { 0 };
@@ -264,15 +265,18 @@ impl Keeper<'_> {
             boundary: self.held.boundary(),
             verdict,
             duration: self.seen.started_at.map_or(Duration::ZERO, |t| now().since(t)),
-            forced: std::mem::take(&mut self.seen.forced),
-            leftovers: self.seen.leftovers.take().filter(|m| m.count > 0).zip(fate),
+            forced: self.seen.forced.clone(),
+            leftovers: self.seen.leftovers.clone().filter(|m| m.count > 0).zip(fate),
             usage,
             memory_kills,
             members: self.seen.reaped + survivors,
-            notes: std::mem::take(&mut self.seen.notes),
+            notes: self.seen.notes.clone(),
         };
         let empty = matches!(end.verdict, Verdict::Empty(_) | Verdict::Refused);
         self.report(&Report::Ended(Box::new(end)), REPORT_WITHIN);
+        if kept {
+            return;
+        }
         self.cord = None;
         if empty {
             // So that the warden need not wait for our exit. If it is gone, or its pipe is full, it sees

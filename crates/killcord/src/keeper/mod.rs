@@ -57,6 +57,8 @@ pub(crate) enum Status {
     Released(JobId),
     /// The job is over and everything of its boundary is removed; only the keeper's own exit is left.
     Done(JobId),
+    /// The job has another owner than the warden's, or is on its way to one.
+    HandedOver(JobId),
 }
 
 impl Status {
@@ -67,6 +69,7 @@ impl Status {
             Self::Armed(job) => (1, job),
             Self::Released(job) => (2, job),
             Self::Done(job) => (3, job),
+            Self::HandedOver(job) => (4, job),
         };
         let mut bytes = [kind; Self::BYTES];
         bytes[1..].copy_from_slice(&job.0.to_be_bytes());
@@ -80,6 +83,7 @@ impl Status {
             1 => Some(Self::Armed(job)),
             2 => Some(Self::Released(job)),
             3 => Some(Self::Done(job)),
+            4 => Some(Self::HandedOver(job)),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! Everything that a keeper waits for, as events.
 
-use super::Keeper;
+use super::{Keeper, Status};
 use crate::arm::Held;
 use crate::message::{self, Incoming};
 use crate::numbers::now;
@@ -10,9 +10,10 @@ use killcord_model::wire::Order;
 use killcord_sys::cgroup::Leaf;
 use killcord_sys::child::{self, Change, Wait};
 use killcord_sys::poll::{self, Interest};
+use killcord_sys::socket;
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 /// So many children are reaped before the other descriptors are looked at again: a job that ends a
@@ -81,6 +82,8 @@ impl Keeper<'_> {
     fn hear_owner(&mut self, events: &mut VecDeque<Event>) {
         let Some(cord) = &self.cord else { return };
         match message::receive::<Order>(cord.as_fd()) {
+            Ok(Incoming::Message(Order::HandOver, _)) => self.belong_to(None),
+            Ok(Incoming::Message(Order::Adopt, fds)) => self.belong_to(fds.into_iter().next()),
             Ok(Incoming::Message(order, _)) => events.push_back(Event::Order(order)),
             Ok(Incoming::Nothing) => {}
             Ok(Incoming::Closed) => {
@@ -91,6 +94,14 @@ impl Keeper<'_> {
             // that it holds the cord is what counts.
             Err(e) => self.seen.note(format!("an order could not be read: {e}")),
         }
+    }
+
+    /// The cord is what owns the job; the owner's pidfd is beside it, so that a forked copy of a dead owner
+    /// does not keep the cord alive.
+    fn belong_to(&mut self, owner: Option<OwnedFd>) {
+        self.owner = owner;
+        // If the warden is gone, that is seen on its own pipe.
+        let _ = socket::write(self.status.as_fd(), &Status::HandedOver(self.request.job).to_bytes());
     }
 
     /// Takes the changes of children and says whether no child is left at all.

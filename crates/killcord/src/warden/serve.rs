@@ -9,9 +9,9 @@ use killcord_model::boundary::{Boundary, Choice, candidates};
 use killcord_model::id::JobId;
 use killcord_model::job::Sight;
 use killcord_model::spec::Request;
-use killcord_model::verdict::{Evidence, Verdict};
+use killcord_model::verdict::{End, Evidence, Verdict};
 use killcord_model::warden::{Effect, Event, Warden as Decisions};
-use killcord_model::wire::{FromWarden, Refusal, Stage, ToWarden};
+use killcord_model::wire::{FromWarden, Refusal, Report, Stage, ToWarden};
 use killcord_sys::cgroup::Own;
 use killcord_sys::child::{self, Change, Wait};
 use killcord_sys::limits::Limits;
@@ -106,7 +106,7 @@ impl Warden {
         let timeout = self.decisions.deadline().map(|t| t.since(now()));
         let timeout =
             if by_number { Some(timeout.unwrap_or(LOOK_FOR_OWNER).min(LOOK_FOR_OWNER)) } else { timeout };
-        let control = (!gone).then(|| self.setup.control.as_fd());
+        let control = (!self.decisions.takes_no_more()).then(|| self.setup.control.as_fd());
         let owner = self.setup.owner.as_ref().filter(|_| !gone).map(AsFd::as_fd);
         let [asked, owner, status, signal] = poll::wait(
             [
@@ -144,15 +144,12 @@ impl Warden {
     fn hear_owner(&mut self, events: &mut VecDeque<Event>) {
         match message::receive_request(self.setup.control.as_fd()) {
             Ok(Incoming::Message(ToWarden::Start(request), fds)) => {
-                match Handed::from_descriptors(fds, &request) {
-                    Some(handed) => self.start(&request, &handed, events),
-                    None => self.refuse(
-                        request.job,
-                        Refusal::Failed { stage: Stage::Descriptors, errno: 22, what: Vec::new() },
-                    ),
+                // Without all its descriptors it is no request either; see below.
+                if let Some(handed) = Handed::from_descriptors(fds, &request) {
+                    self.start(&request, &handed, events);
                 }
             }
-            Ok(Incoming::Closed) => events.push_back(Event::OwnerGone),
+            Ok(Incoming::Closed) => events.push_back(Event::Retired),
             // A message that cannot be read is no request: the cord in it is closed with it, which
             // tells the owner that nothing was started.
             Ok(Incoming::Nothing | Incoming::Message(ToWarden::InMemory, _)) | Err(_) => {}
@@ -165,6 +162,7 @@ impl Warden {
             match keeper::Status::from_bytes(bytes) {
                 Some(keeper::Status::Released(job)) => events.push_back(Event::Released(job)),
                 Some(keeper::Status::Done(job)) => events.push_back(Event::KeeperDone(job)),
+                Some(keeper::Status::HandedOver(job)) => events.push_back(Event::HandedOver(job)),
                 Some(keeper::Status::Armed(job)) => self.let_init_go(job),
                 None => return,
             }
@@ -204,7 +202,7 @@ impl Warden {
             Choice::Exactly(boundary) => request.require.unwrap_or(boundary),
             Choice::Auto => request.require.unwrap_or(Boundary::Group),
         };
-        if self.decisions.owner_is_gone() {
+        if self.decisions.takes_no_more() {
             return;
         }
         let mut tried = Vec::new();
@@ -216,15 +214,18 @@ impl Warden {
                     return;
                 }
                 Err(Attempt::NotHere(why)) => tried.push((boundary, why)),
-                Err(Attempt::Refused(refusal)) => return self.refuse(job, refusal),
+                Err(Attempt::Refused(refusal)) => return Self::refuse(&handed.cord, wanted, refusal),
             }
         }
-        self.refuse(job, Refusal::Boundary { wanted, tried });
+        Self::refuse(&handed.cord, wanted, Refusal::Boundary { wanted, tried });
     }
 
-    fn refuse(&self, job: JobId, refusal: Refusal) {
+    /// Tells the owner on the cord that nothing was started.
+    fn refuse(cord: &OwnedFd, wanted: Boundary, refusal: Refusal) {
         // An owner that is gone needs no answer.
-        let _ = message::send(self.setup.control.as_fd(), &FromWarden::NotStarted { job, refusal }, &[]);
+        let _ = message::send(cord.as_fd(), &Report::NotStarted(refusal), &[]);
+        let end = End::nothing_ran(wanted);
+        let _ = message::send(cord.as_fd(), &Report::Ended(Box::new(end)), &[]);
     }
 
     fn attempt(&mut self, boundary: Boundary, request: &Request, handed: &Handed) -> Result<Ward, Attempt> {
