@@ -10,6 +10,7 @@ use clap::Parser;
 use killcord_model::status;
 
 fn main() {
+    killcord::init();
     let code = match args::Cli::try_parse() {
         Ok(cli) => match cli.command {
             args::Command::Run(run) => cmd::run::run(&run),

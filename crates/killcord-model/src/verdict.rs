@@ -147,6 +147,11 @@ impl End {
         }
     }
 
+    /// Whether the leader exited with status 0.
+    pub fn success(&self) -> bool {
+        self.status == Some(ExitStatus::Code(0))
+    }
+
     /// Whether the job goes on: its leader has ended, and leftovers are kept until the owner ends. Another
     /// end will be reported then.
     pub fn goes_on(&self) -> bool {

@@ -1,16 +1,55 @@
 //! When the owner goes, everything it started stops.
 //!
-//! An [`owner::Owner`] asks its warden for jobs. The warden forks one keeper per job; the keeper arms
-//! the job's boundary, starts the program inside it, and ends all of it by one ladder: when it is told
-//! to, when the time is up, and when owner or warden are gone, for whatever reason.
+//! A program that starts processes, an agent, a tool server, a CI runner, makes an [`Owner`] and starts
+//! its commands through it. Each becomes a [`Job`]: the command with every process that comes from it.
+//! A job ends as a whole when its handle is dropped, when its time is up, and when the owner goes, for
+//! whatever reason: a return, a panic, `exit`, a crash or `kill -9`.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! fn main() -> killcord::Result<()> {
+//!     killcord::init(); // becomes the warden when it is started as one
+//!     let owner = killcord::Owner::new()?;
+//!     let mut job = owner.command("true").timeout(Duration::from_secs(60)).spawn()?;
+//!     let end = job.wait()?;
+//!     assert!(end.success());
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Processes
+//! The owner asks its *warden* for jobs: one small process per owner, the same executable executed again
+//! in a mode that [`init`] dispatches, or an installed `killcord`. The warden forks one *keeper* per job.
+//! The keeper is the job's guard: it arms the [`Boundary`], starts the program inside it, holds the far end
+//! of the *cord*, and ends everything by one *ladder*. Nothing of that runs in the owner: no signal
+//! handler, no thread, no `waitpid`, and cancelling whoever waits never cancels a teardown.
 
 mod arm;
+mod command;
+mod error;
+mod job;
 mod keeper;
+pub mod link;
 mod message;
 mod numbers;
-pub mod owner;
+mod output;
+mod owner;
 pub mod probe;
 pub mod recover;
+mod terminal;
 mod warden;
 
+pub use command::{Command, Stdio};
+pub use error::{Error, Result};
+pub use job::Job;
 pub use killcord_model as model;
+pub use killcord_model::boundary::{Boundary, Choice};
+pub use killcord_model::id::{JobId, Member};
+pub use killcord_model::ladder::{Ladder, Signal};
+pub use killcord_model::spec::{Leftovers, Limits};
+pub use killcord_model::status::ExitStatus;
+pub use killcord_model::verdict::{Cause, End, Evidence, Fate, Members, Usage, Verdict};
+pub use output::{Captured, Output};
+pub use owner::{Builder, Owner, init};
+pub use terminal::Terminal;

@@ -1,234 +1,241 @@
-//! The owner's side: one warden, jobs on their cords.
+//! The owner: a process on whose behalf commands run, with a warden of its own.
 
-use crate::keeper::Handed;
-use crate::message::{self, Incoming};
-use crate::warden;
-use killcord_model::boundary::Boundary;
+use crate::command::Command;
+use crate::error::{Error, Result};
+use crate::link::{self, Cord, Heard, Link, Streams};
+use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::id::JobId;
+use killcord_model::ladder::GRACE;
 use killcord_model::spec::Request;
-use killcord_model::wire::{FromWarden, Order, Report, ToWarden};
-use killcord_sys::child::{self, Wait};
-use killcord_sys::pidfd::{self, Pidfd};
-use killcord_sys::process::{self, Fork};
-use killcord_sys::{cgroup, signals, socket};
+use killcord_model::verdict::Verdict;
+use killcord_model::wire::FromWarden;
+use killcord_sys::{clock, poll};
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What can go wrong on the owner's side. Nothing has run then.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The warden could not be made.
-    #[error("failed to fork the warden: {0}")]
-    Warden(#[source] io::Error),
-    /// The request could not be handed over.
-    #[error("failed to hand {program:?} to the warden: {source}")]
-    Request {
-        /// The program.
-        program: String,
-        /// Why.
-        source: io::Error,
-    },
+/// How long the warden has to end what a killed keeper left, and to say so.
+const WARDEN_ENDS: Duration = Duration::from_millis(2500);
+/// How long a request waits for room on the socket.
+const ROOM_WITHIN: Duration = Duration::from_secs(5);
+
+/// Whether this executable can be executed again as a warden.
+static DISPATCHES: AtomicBool = AtomicBool::new(false);
+
+/// To be called first in `main`: turns this process into the warden when it was started as one, and does
+/// not return then. Otherwise it returns at once, and from now on an [`Owner`] of this program executes
+/// the program itself as its warden.
+///
+/// Nothing may come before it: no thread, no logging, no configuration. A program that does not call it
+/// can still be an owner where `killcord` is installed.
+pub fn init() {
+    link::become_warden_if_called();
+    DISPATCHES.store(true, Ordering::Relaxed);
 }
 
-/// The descriptors that a job gets.
-#[derive(Debug)]
-pub struct Streams {
-    /// The working directory.
-    pub directory: OwnedFd,
-    /// 0, 1 and 2.
-    pub standard: [OwnedFd; 3],
-    /// Those for the numbers in `spec.extra_fds`, in that order.
-    pub extra: Vec<OwnedFd>,
-}
-
-/// A process with a warden of its own.
-#[derive(Debug)]
+/// A process with a warden of its own. Cloning it gives another handle on the same warden.
+///
+/// Dropping the last handle lets the warden go as soon as the owner's jobs are over; jobs live as long as
+/// their own handles.
+#[derive(Debug, Clone)]
 pub struct Owner {
-    control: OwnedFd,
-    warden: u32,
+    shared: Arc<Shared>,
 }
 
-/// What was heard on a socket.
-#[derive(Debug)]
-pub enum Heard<T> {
-    /// A message.
-    Message(T),
-    /// Nothing yet.
-    Nothing,
-    /// The other end is gone.
-    Closed,
+/// How an [`Owner`] starts its jobs.
+#[derive(Debug, Clone)]
+pub struct Builder {
+    pub(crate) boundary: Choice,
+    pub(crate) require: Option<Boundary>,
+    pub(crate) grace: Duration,
+    warden: Option<PathBuf>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self { boundary: Choice::Auto, require: None, grace: GRACE, warden: None }
+    }
+}
+
+impl Builder {
+    /// What holds the jobs; [`Choice::Auto`] by default.
+    #[must_use]
+    pub fn boundary(mut self, choice: Choice) -> Self {
+        self.boundary = choice;
+        self
+    }
+
+    /// Refuses to start a job with a boundary weaker than this.
+    #[must_use]
+    pub fn require(mut self, weakest: Boundary) -> Self {
+        self.require = Some(weakest);
+        self
+    }
+
+    /// The time between TERM and KILL when a job is ended; 5 s by default.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// The program to execute as the warden: `killcord`, or one that calls [`init`] first in `main`.
+    #[must_use]
+    pub fn warden(mut self, program: impl Into<PathBuf>) -> Self {
+        self.warden = Some(program.into());
+        self
+    }
+
+    /// Starts the warden.
+    ///
+    /// # Errors
+    /// [`Error::NoWarden`] when there is none to be had.
+    pub fn build(self) -> Result<Owner> {
+        let link = self.execute_warden()?;
+        let state = State { link: Some(link), lost: BTreeMap::new() };
+        Ok(Owner { shared: Arc::new(Shared { settings: self, state: Mutex::new(state) }) })
+    }
+
+    fn execute_warden(&self) -> Result<Link> {
+        let program = self.find_warden()?;
+        let path = CString::new(program.as_os_str().as_bytes())
+            .map_err(|_| Error::NoWarden { why: "its path has a zero byte in it".to_owned() })?;
+        Link::execute(&path).map_err(|e| Error::NoWarden { why: format!("{}: {e}", program.display()) })
+    }
+
+    /// The named program; this one, if it dispatches; `KILLCORD_BIN`; `killcord` in `PATH`.
+    fn find_warden(&self) -> Result<PathBuf> {
+        if let Some(program) = &self.warden {
+            return Ok(program.clone());
+        }
+        if DISPATCHES.load(Ordering::Relaxed) {
+            // The link holds this very executable, also when its file has been replaced.
+            return Ok(PathBuf::from("/proc/self/exe"));
+        }
+        if let Some(program) = std::env::var_os("KILLCORD_BIN").filter(|p| !p.is_empty()) {
+            return Ok(program.into());
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path)
+            .map(|dir| dir.join("killcord"))
+            .find(|file| is_executable(file))
+            .ok_or_else(|| Error::NoWarden { why: "there is no `killcord` in PATH".to_owned() })
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
 impl Owner {
-    /// Forks the warden off this process, which must have one thread, with a first job for it.
-    ///
-    /// `stay_in_session` is for jobs on the terminal that is already there. What becomes of the job is
-    /// heard on its cord and from the warden.
+    /// An owner with the default settings. Its warden is started at once.
     ///
     /// # Errors
-    /// [`Error::Warden`]: nothing ran.
-    pub fn fork_with(
-        stay_in_session: bool,
-        request: Request,
-        streams: Streams,
-    ) -> Result<(Self, Job), Error> {
-        let (cord, far_end) = socket::pair().map_err(Error::Warden)?;
-        let job = Job::new(request.job, cord);
-        let owner = Self::fork_warden(stay_in_session, Some((request, Handed::new(far_end, streams))))?;
-        Ok((owner, job))
+    /// [`Error::NoWarden`].
+    pub fn new() -> Result<Self> {
+        Self::builder().build()
     }
 
-    /// Forks the warden off this process, which must have one thread.
-    ///
-    /// # Errors
-    /// [`Error::Warden`].
-    pub fn fork(stay_in_session: bool) -> Result<Self, Error> {
-        Self::fork_warden(stay_in_session, None)
+    /// For settings other than the defaults.
+    pub fn builder() -> Builder {
+        Builder::default()
     }
 
-    fn fork_warden(stay_in_session: bool, first: Option<(Request, Handed)>) -> Result<Self, Error> {
-        let (ours, theirs) = socket::pair().map_err(Error::Warden)?;
-        let owner_pid = process::own_pid();
-        // Where there are no pidfds, the warden compares its parent's number.
-        let owner = Pidfd::open(owner_pid).ok().map(OwnedFd::from);
-        match process::fork().map_err(Error::Warden)? {
-            Fork::Child => {
-                let control = theirs;
-                warden::become_warden(warden::Setup { control, owner, owner_pid, stay_in_session, first })
-            }
-            Fork::Parent(warden) => Ok(Self { control: ours, warden }),
-        }
-    }
-
-    /// The warden's number: our child, for display and for telling it from others.
-    pub fn warden(&self) -> u32 {
-        self.warden
-    }
-
-    /// Asks for a job. What becomes of it is heard on its cord and from the warden.
-    ///
-    /// # Errors
-    /// [`Error::Request`]: nothing ran.
-    pub fn start(&self, request: Request, streams: &Streams) -> Result<Job, Error> {
-        let id = request.job;
-        let program = String::from_utf8_lossy(&request.spec.program).into_owned();
-        let failed = |source| Error::Request { program: program.clone(), source };
-        let (cord, far_end) = socket::pair().map_err(failed)?;
-        let mut fds = vec![far_end.as_fd(), streams.directory.as_fd()];
-        fds.extend(streams.standard.iter().chain(&streams.extra).map(AsFd::as_fd));
-        message::send_request(self.control.as_fd(), &ToWarden::Start(Box::new(request)), &fds)
-            .map_err(failed)?;
-        Ok(Job::new(id, cord))
-    }
-
-    /// Takes what the warden says, without waiting.
-    pub fn hear(&self) -> Heard<FromWarden> {
-        match message::receive(self.control.as_fd()) {
-            Ok(Incoming::Message(said, _)) => Heard::Message(said),
-            Ok(Incoming::Nothing) => Heard::Nothing,
-            // A warden that cannot be understood is as good as none.
-            Ok(Incoming::Closed) | Err(_) => Heard::Closed,
-        }
-    }
-
-    /// Lets the warden go and waits until it is gone, for as long as `within`; then it is killed. Only
-    /// for an owner whose jobs are over.
-    pub fn close(self, within: Duration) -> io::Result<()> {
-        let handle = Pidfd::open(self.warden);
-        drop(self.control);
-        if let Ok(handle) = handle
-            && !handle.wait_ended(Some(within))?
-        {
-            // Our own unreaped child.
-            let _ = child::signal(self.warden, signals::SIGKILL);
-        }
-        match child::wait_for(self.warden)? {
-            Wait::Child(..) | Wait::Nothing | Wait::NoChildren => Ok(()),
-        }
+    /// A command to be started as a job, like [`std::process::Command::new`]: with this process's
+    /// environment and working directory, and null standard streams.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        Command::new(Arc::clone(&self.shared), program.as_ref())
     }
 }
 
-impl AsFd for Owner {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.control.as_fd()
-    }
-}
-
-/// A job on its cord. Dropping it closes the cord, which is the order to end.
+/// What the jobs of an owner share.
 #[derive(Debug)]
-pub struct Job {
-    id: JobId,
-    cord: OwnedFd,
-    /// The leaf's `cgroup.kill`, so that the job can be ended when warden and keeper are killed.
-    kill: Option<OwnedFd>,
-    leader: Option<OwnedFd>,
-    boundary: Option<Boundary>,
-    notes: Vec<String>,
+pub(crate) struct Shared {
+    pub(crate) settings: Builder,
+    state: Mutex<State>,
 }
 
-impl Job {
-    fn new(id: JobId, cord: OwnedFd) -> Self {
-        Self { id, cord, kill: None, leader: None, boundary: None, notes: Vec::new() }
+#[derive(Debug)]
+struct State {
+    /// The warden, until its end is noticed.
+    link: Option<Link>,
+    /// What the warden said of jobs whose keeper was killed, until the job asks.
+    lost: BTreeMap<JobId, Verdict>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A thread that panicked while it held the lock has left nothing half done: each change of the
+        // state is one assignment.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The job's name.
-    pub fn id(&self) -> JobId {
-        self.id
+    /// Hands a request to the warden. A warden that has died is replaced once; a request that was handed
+    /// over is never handed over again.
+    pub(crate) fn start(&self, request: &Request, streams: &Streams) -> Result<Cord> {
+        let mut state = self.state();
+        let fresh = state.link.is_none();
+        let mut link = match state.link.take() {
+            Some(link) => link,
+            None => self.settings.execute_warden()?,
+        };
+        let mut sent = Self::send(&link, request, streams);
+        if !fresh && sent.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::BrokenPipe) {
+            // Nobody has read it.
+            link = self.settings.execute_warden()?;
+            sent = Self::send(&link, request, streams);
+        }
+        state.link = Some(link);
+        sent.map_err(Error::io("hand the request to the warden"))
     }
 
-    /// What holds it, once that is known.
-    pub fn boundary(&self) -> Option<Boundary> {
-        self.boundary
-    }
-
-    /// What the keeper said about the boundary on this machine.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    /// The leader's number in our own pid namespace, for display.
-    pub fn leader(&self) -> Option<u32> {
-        self.leader.as_ref().and_then(|fd| pidfd::number(fd.as_fd()))
-    }
-
-    /// Takes the next report, without waiting. The last one is [`Report::Ended`].
-    pub fn hear(&mut self) -> Heard<Report> {
-        match message::receive::<Report>(self.cord.as_fd()) {
-            Ok(Incoming::Message(report, fds)) => {
-                match &report {
-                    Report::Armed { boundary, notes } => {
-                        self.boundary = Some(*boundary);
-                        self.notes.clone_from(notes);
-                        self.kill = fds.into_iter().next();
-                    }
-                    Report::Started { .. } => self.leader = fds.into_iter().next(),
-                    _ => {}
+    fn send(link: &Link, request: &Request, streams: &Streams) -> io::Result<Cord> {
+        let until = clock::now() + ROOM_WITHIN;
+        loop {
+            match link.start(request, streams) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && clock::now() < until => {
+                    poll::wait_for_room(link.as_fd(), Duration::from_millis(50))?;
                 }
-                Heard::Message(report)
+                other => return other,
             }
-            Ok(Incoming::Nothing) => Heard::Nothing,
-            Ok(Incoming::Closed) | Err(_) => Heard::Closed,
         }
     }
 
-    /// Gives an order.
-    ///
-    /// # Errors
-    /// `EPIPE` when the keeper is gone.
-    pub fn order(&self, order: &Order) -> io::Result<()> {
-        message::send(self.cord.as_fd(), order, &[])
-    }
-
-    /// Ends the job's cgroup directly. For a job whose keeper is gone; nothing happens on boundaries
-    /// without a cgroup.
-    pub fn kill_cgroup(&self) -> io::Result<()> {
-        self.kill.as_ref().map_or(Ok(()), |fd| cgroup::kill_through(fd.as_fd()))
-    }
-}
-
-impl AsFd for Job {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.cord.as_fd()
+    /// The warden's verdict about a job whose keeper is gone; `None` when the warden is gone too.
+    pub(crate) fn verdict_on_lost(&self, job: JobId) -> Option<Verdict> {
+        let until = clock::now() + WARDEN_ENDS;
+        loop {
+            let wake = {
+                let mut state = self.state();
+                let gone = loop {
+                    match state.link.as_ref().map(Link::hear) {
+                        Some(Heard::Message(FromWarden::KeeperLost { job, verdict })) => {
+                            state.lost.insert(job, verdict);
+                        }
+                        Some(Heard::Nothing) => break false,
+                        Some(Heard::Closed) | None => break true,
+                    }
+                };
+                if let Some(verdict) = state.lost.remove(&job) {
+                    return Some(verdict);
+                }
+                if gone {
+                    state.link = None;
+                    return None;
+                }
+                state.link.as_ref()?.as_fd().try_clone_to_owned().ok()?
+            };
+            let left = until.checked_sub(clock::now())?;
+            // Another thread may take the message for us: look again soon.
+            let left = left.min(Duration::from_millis(20));
+            poll::wait([(Some(wake.as_fd()), poll::Interest::Read)], Some(left)).ok()?;
+        }
     }
 }

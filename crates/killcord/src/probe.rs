@@ -13,7 +13,7 @@ mod attempt;
 mod mechanisms;
 mod witness;
 
-use crate::owner::Error;
+use crate::link::Error;
 use killcord_model::boundary::{Aftermath, Boundary, Choice, Killed, candidates};
 use killcord_sys::clock;
 use serde::{Deserialize, Serialize};

@@ -2,13 +2,15 @@
 
 use crate::arm::GUARDS;
 use crate::keeper::members_of;
+use crate::link::Cord as Job;
 use crate::numbers::now;
-use crate::owner::Job;
 use killcord_model::boundary::Boundary;
+use killcord_model::id::JOB_VARIABLE;
 use killcord_model::ladder::{KILL_AGAIN, LOOK};
 use killcord_model::verdict::{Evidence, NAMED, Verdict};
 use killcord_sys::cgroup::Own;
 use killcord_sys::child::{self, Change, Wait};
+use killcord_sys::mark;
 use killcord_sys::poll::{self, Interest};
 use killcord_sys::signals::SignalFd;
 use killcord_sys::tree::Tree;
@@ -81,6 +83,28 @@ pub fn reap_until_alone(spare: &[u32], signals: &SignalFd, within: Duration) {
             while matches!(signals.read(), Ok(Some(_))) {}
         }
     }
+}
+
+/// Ends what can be told to be of this job by the name in its environment, for an owner that is no
+/// subreaper. What has dropped its environment is not found: the verdict says so.
+pub(crate) fn end_by_mark(job: &Job) -> Verdict {
+    if job.boundary() == Some(Boundary::Namespace) {
+        return Verdict::Empty(Evidence::NamespaceReaped);
+    }
+    let assignment = format!("{JOB_VARIABLE}={}", job.id());
+    let end = now().after(LOOK);
+    let mut clean = 0;
+    while clean < 2 && now() < end {
+        // Whether it worked is what the next look says.
+        let _ = job.kill_cgroup();
+        match mark::end(&assignment) {
+            Ok(0) => clean += 1,
+            Ok(_) => clean = 0,
+            Err(e) => return Verdict::Unconfirmed(format!("/proc: {e}")),
+        }
+    }
+    remove_cgroup(job);
+    Verdict::Unconfirmed("warden and keeper were killed; what carried the job's name was ended".to_owned())
 }
 
 /// Removes the job's cgroup, which its guards would have removed. They may not even have come to say that

@@ -3,7 +3,7 @@
 use crate::args::Run;
 use crate::message::say;
 use crate::report::{Report as EndReport, Sink};
-use killcord::owner::{Heard, Job, Owner, Streams};
+use killcord::link::{Cord as Job, Heard, Link as Owner, Streams};
 use killcord::recover;
 use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::id::JobId;
@@ -282,7 +282,7 @@ impl Runner {
 
     /// Reaps whatever came to us: as PID 1, as a subreaper. The warden is waited for at the end.
     fn reap(&mut self) {
-        let warden = self.owner.as_ref().map(Owner::warden);
+        let warden = self.owner.as_ref().and_then(Owner::warden);
         if process::own_pid() == 1 || self.owner.is_none() {
             for (pid, _) in recover::reap_all() {
                 self.spare.retain(|p| *p != pid);

@@ -73,6 +73,15 @@ pub fn number<F: std::os::fd::AsFd>(fd: &F) -> RawFd {
     fd.as_fd().as_raw_fd()
 }
 
+/// Takes over an open descriptor by its number, and sees that exec closes it. For a descriptor that was
+/// put there for this process to take; taking it twice would close somebody else's.
+pub fn take_number(number: RawFd) -> io::Result<OwnedFd> {
+    let fd = borrow_number(number)?;
+    // SAFETY: the number is open, since it could be copied, and was put there for us alone.
+    drop(unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(number) });
+    Ok(fd)
+}
+
 /// Whether a number is an open descriptor of this process, and takes hold of it if it is.
 pub fn borrow_number(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: F_DUPFD_CLOEXEC only reads the table; a number that is not open gives EBADF.

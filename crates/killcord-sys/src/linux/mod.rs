@@ -7,6 +7,7 @@ pub mod clock;
 pub mod descriptors;
 pub mod leader;
 pub mod limits;
+pub mod mark;
 pub mod namespace;
 pub mod pidfd;
 pub mod poll;

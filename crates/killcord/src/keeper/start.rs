@@ -2,9 +2,9 @@
 
 use super::Keeper;
 use crate::arm::Held;
+use crate::link::Streams;
 use crate::message;
 use crate::numbers::{STAGES, of_signal};
-use crate::owner::Streams;
 use killcord_model::boundary::Choice;
 use killcord_model::id::JOB_VARIABLE;
 use killcord_model::job::Event;

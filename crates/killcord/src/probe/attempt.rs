@@ -1,7 +1,7 @@
 //! One boundary, tried by real jobs.
 
 use super::{Found, Limit, LimitFound, Mechanisms, Through, Witness};
-use crate::owner::{Error, Heard, Job, Owner, Streams};
+use crate::link::{Cord as Job, Error, Heard, Link as Owner, Streams};
 use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::id::JobId;
 use killcord_model::ladder::Ladder;
@@ -133,7 +133,7 @@ fn hold(owner: &Owner, kind: Boundary, limits: Limits, witness: &Witness) -> Res
         Ok((JobId::from_random(name), streams, witnesses, lifeline))
     };
     let (job, streams, witnesses, lifeline) = prepared().map_err(|e| e.to_string())?;
-    let job = owner.start(request(job, kind, limits, witness), &streams).map_err(|e| e.to_string())?;
+    let job = owner.start(&request(job, kind, limits, witness), &streams).map_err(|e| e.to_string())?;
     drop(streams);
     let mut trial = Trial { owner, job, witnesses, seen: 0, refusal: None, ordered: None, cut: false };
     let end = trial.follow(kind)?;

@@ -20,8 +20,8 @@ pub(crate) struct Setup {
     pub(crate) control: OwnedFd,
     /// The owner's pidfd, where the kernel has them.
     pub(crate) owner: Option<OwnedFd>,
-    /// The owner's number, to be compared with our parent's.
-    pub(crate) owner_pid: u32,
+    /// The owner's number where it is our parent, to be compared with our parent's.
+    pub(crate) owner_pid: Option<u32>,
     /// Whether to stay in the owner's session, in a group of our own, for jobs on its terminal.
     pub(crate) stay_in_session: bool,
     /// The first job, for an owner that has it before it has a warden: a copy of the owner needs no

@@ -102,7 +102,7 @@ impl Warden {
 
     fn wait(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
         let gone = self.decisions.owner_is_gone();
-        let by_number = self.setup.owner.is_none() && !gone;
+        let by_number = self.setup.owner.is_none() && self.setup.owner_pid.is_some() && !gone;
         let timeout = self.decisions.deadline().map(|t| t.since(now()));
         let timeout =
             if by_number { Some(timeout.unwrap_or(LOOK_FOR_OWNER).min(LOOK_FOR_OWNER)) } else { timeout };
@@ -120,7 +120,7 @@ impl Warden {
         if owner {
             events.push_back(Event::OwnerGone);
         }
-        if by_number && process::parent_pid() != Some(self.setup.owner_pid) {
+        if by_number && process::parent_pid() != self.setup.owner_pid {
             // The keepers have no pidfd of it either, and a forked copy of the owner may hold a cord.
             self.channels.alive_write = None;
             events.push_back(Event::OwnerGone);
@@ -242,7 +242,7 @@ impl Warden {
                 arm::cgroup(&own, request.job).map_err(|e| Attempt::NotHere(format!("{at}: {e}")))?
             }
         };
-        let guards = [self.setup.owner_pid, process::own_pid()];
+        let guards = self.setup.owner_pid.into_iter().chain([process::own_pid()]);
         let guards: Vec<u32> = self.wards.values().map(|w| w.keeper).chain(guards).collect();
         let limits = arm::limits(&held, request.job, &request.limits, &guards).map_err(|refusal| {
             // Nobody is in it yet.

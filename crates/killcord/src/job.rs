@@ -1,0 +1,322 @@
+//! A started job, on its cord.
+
+use crate::error::{Error, Result};
+use crate::link::{Cord, Heard};
+use crate::numbers::now;
+use crate::output::{self, Output};
+use crate::owner::Shared;
+use crate::recover;
+use crate::terminal::Terminal;
+use killcord_model::boundary::Boundary;
+use killcord_model::id::JobId;
+use killcord_model::ladder::{Ladder, Signal};
+use killcord_model::status::ExitStatus;
+use killcord_model::time::Time;
+use killcord_model::verdict::{Cause, End, Members, Usage, Verdict};
+use killcord_model::wire::{Order, Refusal, Report};
+use killcord_sys::poll::{self, Interest};
+use killcord_sys::{pidfd, process};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::{ChildStderr, ChildStdin, ChildStdout};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Our ends of a job's streams.
+#[derive(Debug, Default)]
+pub(crate) struct Ends {
+    pub(crate) stdin: Option<ChildStdin>,
+    pub(crate) stdout: Option<ChildStdout>,
+    pub(crate) stderr: Option<ChildStderr>,
+    pub(crate) terminal: Option<Terminal>,
+}
+
+/// A started job: the command with every process that comes from it.
+///
+/// Dropping it is the order to end the job, by the short ladder; so is the end of this process, whatever
+/// the reason. Nothing has to run here for that: the kernel closes the cord.
+#[derive(Debug)]
+pub struct Job {
+    cord: Cord,
+    /// `None` for a job that was adopted: its warden answers to another owner.
+    shared: Option<Arc<Shared>>,
+    started: Time,
+    pid: Option<u32>,
+    exited: Option<ExitStatus>,
+    /// The last end that was reported, and whether it is the last of all.
+    end: Option<End>,
+    /// The pipe to the job's standard input, if it was asked for.
+    pub stdin: Option<ChildStdin>,
+    /// The pipe from the job's standard output, if it was asked for.
+    pub stdout: Option<ChildStdout>,
+    /// The pipe from the job's standard error, if it was asked for.
+    pub stderr: Option<ChildStderr>,
+    /// The job's terminal, if it was asked for.
+    pub terminal: Option<Terminal>,
+}
+
+impl Job {
+    /// Waits until the program is executed, or is known not to be.
+    pub(crate) fn begin(cord: Cord, shared: Arc<Shared>, ends: Ends, program: &[u8]) -> Result<Self> {
+        let mut job = Self {
+            cord,
+            shared: Some(shared),
+            started: now(),
+            pid: None,
+            exited: None,
+            end: None,
+            stdin: ends.stdin,
+            stdout: ends.stdout,
+            stderr: ends.stderr,
+            terminal: ends.terminal,
+        };
+        let mut refusal = None;
+        loop {
+            match job.cord.hear() {
+                Heard::Message(Report::Started { pid }) => {
+                    job.pid = job.cord.leader().or(Some(pid));
+                    return Ok(job);
+                }
+                Heard::Message(Report::NotStarted(why)) => refusal = Some(why),
+                Heard::Message(Report::Ended(_)) | Heard::Closed => {
+                    return Err(job.not_started(refusal, program));
+                }
+                Heard::Message(_) => {}
+                Heard::Nothing => job.wait_for_cord(None)?,
+            }
+        }
+    }
+
+    /// Why there is no program. A cord that ended before anything was armed on it never had a keeper that
+    /// could have started one; after that, nobody can tell.
+    fn not_started(&mut self, refusal: Option<Refusal>, program: &[u8]) -> Error {
+        match refusal {
+            Some(refusal) => Error::from_refusal(refusal, program),
+            None if self.cord.boundary().is_none() => {
+                Error::NoWarden { why: "the warden was killed before it had started anything".to_owned() }
+            }
+            None => {
+                let job = self.cord.id();
+                // What there was of it is ended before that is said.
+                self.end = Some(self.lost());
+                Error::Unclear { job }
+            }
+        }
+    }
+
+    /// The job's name.
+    pub fn id(&self) -> JobId {
+        self.cord.id()
+    }
+
+    /// The leader's process number, for display only: what is to be signalled is signalled by
+    /// [`Job::signal`].
+    pub fn pid(&self) -> Option<u32> {
+        self.pid
+    }
+
+    /// What holds the job.
+    pub fn boundary(&self) -> Option<Boundary> {
+        self.cord.boundary()
+    }
+
+    /// Sends a signal to the leader, if it still runs.
+    ///
+    /// # Errors
+    /// When the keeper is gone.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        self.order(&Order::Signal(signal))
+    }
+
+    /// Orders the job to end by a ladder. The keeper climbs it; this returns at once, and [`Job::wait`]
+    /// says how it went. For a job that is ending already this can only shorten the time.
+    ///
+    /// # Errors
+    /// When the keeper is gone, and the job with it.
+    pub fn end(&self, ladder: Ladder) -> Result<()> {
+        self.order(&Order::End(ladder))
+    }
+
+    /// Orders the job to end at once, without asking.
+    ///
+    /// # Errors
+    /// As [`Job::end`].
+    pub fn end_now(&self) -> Result<()> {
+        self.end(Ladder::now())
+    }
+
+    fn order(&self, order: &Order) -> Result<()> {
+        if self.end.as_ref().is_some_and(|end| !end.goes_on()) {
+            return Ok(());
+        }
+        self.cord.order(order).map_err(Error::io("give an order to the keeper"))
+    }
+
+    /// Waits until the job is over and says how it ended. With leftovers kept, it returns when the leader
+    /// has ended (after a drain of 0.2 s), and [`End::goes_on`] is true; waiting again waits for the rest.
+    ///
+    /// # Errors
+    /// Only when this process cannot wait at all.
+    pub fn wait(&mut self) -> Result<End> {
+        loop {
+            if let Some(end) = self.wait_until(None)? {
+                return Ok(end);
+            }
+        }
+    }
+
+    /// Like [`Job::wait`], but not longer than this; `None` when the time is over first. The job goes on
+    /// then.
+    ///
+    /// # Errors
+    /// As [`Job::wait`].
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<End>> {
+        self.wait_until(Some(now().after(timeout)))
+    }
+
+    /// The end, if the job is over.
+    ///
+    /// # Errors
+    /// As [`Job::wait`].
+    pub fn try_wait(&mut self) -> Result<Option<End>> {
+        self.wait_until(Some(now()))
+    }
+
+    fn wait_until(&mut self, until: Option<Time>) -> Result<Option<End>> {
+        if let Some(end) = self.end.as_ref().filter(|end| !end.goes_on()) {
+            return Ok(Some(end.clone()));
+        }
+        loop {
+            if let Some(end) = self.hear() {
+                return Ok(Some(end));
+            }
+            let left = until.map(|t| t.since(now()));
+            if left == Some(Duration::ZERO) {
+                return Ok(None);
+            }
+            self.wait_for_cord(left)?;
+        }
+    }
+
+    /// Takes what has come on the cord; an end, if one is there.
+    pub(crate) fn hear(&mut self) -> Option<End> {
+        loop {
+            match self.cord.hear() {
+                Heard::Message(Report::Ended(end)) => {
+                    self.end = Some(*end);
+                    return self.end.clone();
+                }
+                Heard::Message(Report::Exited(status)) => self.exited = Some(status),
+                Heard::Message(_) => {}
+                Heard::Nothing => return None,
+                Heard::Closed => {
+                    let end = self.lost();
+                    self.end = Some(end.clone());
+                    return Some(end);
+                }
+            }
+        }
+    }
+
+    /// How the leader ended, once that is known. The job may still be ending its leftovers.
+    pub fn exited(&self) -> Option<ExitStatus> {
+        self.exited.or(self.end.as_ref().and_then(|end| end.status))
+    }
+
+    fn wait_for_cord(&self, left: Option<Duration>) -> Result<()> {
+        let waited = poll::wait([(Some(self.cord.as_fd()), Interest::Read)], left);
+        waited.map(|_| ()).map_err(Error::io("wait for the job"))
+    }
+
+    /// The cord ended without a last report: the keeper was killed. The warden ends what it left; when that
+    /// is gone as well, what can be told apart is ended from here.
+    fn lost(&self) -> End {
+        // Whether it worked is what follows.
+        let _ = self.cord.kill_cgroup();
+        let said = self.shared.as_ref().and_then(|shared| shared.verdict_on_lost(self.cord.id()));
+        End {
+            status: self.exited,
+            cause: Cause::KeeperGone,
+            boundary: self.cord.boundary().unwrap_or(Boundary::Group),
+            verdict: said.unwrap_or_else(|| recover::end_by_mark(&self.cord)),
+            duration: now().since(self.started),
+            forced: Members::default(),
+            leftovers: None,
+            usage: Usage::default(),
+            memory_kills: 0,
+            members: 0,
+            notes: self.cord.notes().to_vec(),
+        }
+    }
+
+    /// Lets the job go: it lives on without an owner and is not ended any more.
+    ///
+    /// # Errors
+    /// When that could not be handed over: the keeper is gone, or the job was over or ending already. The
+    /// handle is lost either way; what an order to end was given for still ends.
+    pub fn release(mut self) -> Result<()> {
+        self.order(&Order::Release)?;
+        let end = self.wait()?;
+        let released = matches!(end.verdict, Verdict::Survivors(_)) && end.cause != Cause::KeeperGone;
+        if released {
+            return Ok(());
+        }
+        let source = std::io::Error::other("it was over, or ending, already");
+        Err(Error::Io { doing: "release the job", source })
+    }
+
+    /// The cord as a plain descriptor, to be handed to another process or kept across `exec`. From now on
+    /// the job lives as long as a copy of it is open, until a process makes itself the owner by
+    /// [`Job::adopt`].
+    ///
+    /// The descriptor is closed by exec; clear that flag to keep it.
+    ///
+    /// # Errors
+    /// When the keeper is gone, and the job with it.
+    pub fn into_fd(self) -> Result<OwnedFd> {
+        self.cord.order(&Order::HandOver).map_err(Error::io("hand the job over"))?;
+        Ok(self.cord.into_fd())
+    }
+
+    /// Makes this process the owner of the job on this cord, which came from [`Job::into_fd`]. From now on
+    /// this process's death is what ends it.
+    ///
+    /// # Errors
+    /// When the descriptor is no cord, or its keeper is gone.
+    pub fn adopt(fd: OwnedFd, id: JobId) -> Result<Self> {
+        let cord = Cord::adopted(id, fd);
+        let me = pidfd::Pidfd::open(process::own_pid()).ok();
+        cord.adopt(me.as_ref().map(AsFd::as_fd)).map_err(Error::io("adopt the job"))?;
+        Ok(Self {
+            cord,
+            shared: None,
+            started: now(),
+            pid: None,
+            exited: None,
+            end: None,
+            stdin: None,
+            stdout: None,
+            stderr: None,
+            terminal: None,
+        })
+    }
+
+    /// Closes the job's input, waits for the job, and collects what it prints on its piped streams or its
+    /// terminal meanwhile. Of each stream the first and the last `keep / 2` bytes are kept, and all are
+    /// counted: memory does not grow with output.
+    ///
+    /// It returns when the job is over and its output read, at the latest 0.2 s after the end was
+    /// reported: not when the last holder of a pipe closes it.
+    ///
+    /// # Errors
+    /// As [`Job::wait`].
+    pub fn into_output(mut self, keep: usize) -> Result<Output> {
+        output::collect(&mut self, keep)
+    }
+}
+
+/// The cord, to be waited for in any event loop: it is readable when [`Job::try_wait`] has something new.
+impl AsFd for Job {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.cord.as_fd()
+    }
+}

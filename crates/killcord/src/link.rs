@@ -1,0 +1,306 @@
+//! The owner's side of the sockets: the link to a warden, and the cords of jobs.
+
+use crate::keeper::Handed;
+use crate::message::{self, Incoming};
+use crate::warden;
+use killcord_model::boundary::Boundary;
+use killcord_model::id::JobId;
+use killcord_model::spec::Request;
+use killcord_model::wire::{FromWarden, Order, Report, ToWarden, VERSION};
+use killcord_sys::child::{self, Wait};
+use killcord_sys::pidfd::{self, Pidfd};
+use killcord_sys::process::{self, Fork};
+use killcord_sys::{cgroup, descriptors, signals, socket, spawn};
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// The environment variable by which an executable is called as a warden.
+const CALL: &str = "KILLCORD_WARDEN";
+/// Where an executed warden finds its end of the socket, and the owner's pidfd.
+const CONTROL_AT: RawFd = 3;
+const OWNER_AT: RawFd = 4;
+
+/// What stands in the variable.
+struct Call {
+    version: u8,
+    /// Whether there is a pidfd of the owner.
+    owner: bool,
+}
+
+impl std::fmt::Display for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.version, u8::from(self.owner))
+    }
+}
+
+impl Call {
+    fn parse(text: &str) -> Option<Self> {
+        let (version, owner) = text.split_once(' ')?;
+        Some(Self { version: version.parse().ok()?, owner: owner == "1" })
+    }
+}
+
+/// Becomes the warden, and never returns, if this process was executed as one.
+pub(crate) fn become_warden_if_called() {
+    let Some(call) = std::env::var_os(CALL) else { return };
+    let call = call.to_str().and_then(Call::parse).filter(|c| c.version == VERSION);
+    // The call is another version's, or nobody's: the owner sees the socket's end.
+    let Some(call) = call else { process::exit_now(1) };
+    let control = descriptors::take_number(CONTROL_AT);
+    let owner = if call.owner { descriptors::take_number(OWNER_AT).ok() } else { None };
+    let Ok(control) = control else { process::exit_now(1) };
+    warden::become_warden(warden::Setup {
+        control,
+        owner,
+        owner_pid: None,
+        stay_in_session: false,
+        first: None,
+    })
+}
+
+/// What can go wrong on the owner's side. Nothing has run then.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The warden could not be made.
+    #[error("failed to fork the warden: {0}")]
+    Warden(#[source] io::Error),
+}
+
+/// The descriptors that a job gets.
+#[derive(Debug)]
+pub struct Streams {
+    /// The working directory.
+    pub directory: OwnedFd,
+    /// 0, 1 and 2.
+    pub standard: [OwnedFd; 3],
+    /// Those for the numbers in `spec.extra_fds`, in that order.
+    pub extra: Vec<OwnedFd>,
+}
+
+/// The link to a warden.
+#[derive(Debug)]
+pub struct Link {
+    control: OwnedFd,
+    /// Our own child, where it was forked; a warden that was executed is nobody's child here.
+    warden: Option<u32>,
+}
+
+/// What was heard on a socket.
+#[derive(Debug)]
+pub enum Heard<T> {
+    /// A message.
+    Message(T),
+    /// Nothing yet.
+    Nothing,
+    /// The other end is gone.
+    Closed,
+}
+
+impl Link {
+    /// Forks the warden off this process, which must have one thread, with a first job for it.
+    ///
+    /// `stay_in_session` is for jobs on the terminal that is already there. What becomes of the job is
+    /// heard on its cord and from the warden.
+    ///
+    /// # Errors
+    /// [`Error::Warden`]: nothing ran.
+    pub fn fork_with(
+        stay_in_session: bool,
+        request: Request,
+        streams: Streams,
+    ) -> Result<(Self, Cord), Error> {
+        let (cord, far_end) = socket::pair().map_err(Error::Warden)?;
+        let job = Cord::new(request.job, cord);
+        let owner = Self::fork_warden(stay_in_session, Some((request, Handed::new(far_end, streams))))?;
+        Ok((owner, job))
+    }
+
+    /// Forks the warden off this process, which must have one thread.
+    ///
+    /// # Errors
+    /// [`Error::Warden`].
+    pub fn fork(stay_in_session: bool) -> Result<Self, Error> {
+        Self::fork_warden(stay_in_session, None)
+    }
+
+    fn fork_warden(stay_in_session: bool, first: Option<(Request, Handed)>) -> Result<Self, Error> {
+        let (ours, theirs) = socket::pair().map_err(Error::Warden)?;
+        let pid = process::own_pid();
+        // Where there are no pidfds, the warden compares its parent's number.
+        let owner = Pidfd::open(pid).ok().map(OwnedFd::from);
+        match process::fork().map_err(Error::Warden)? {
+            Fork::Child => {
+                let (control, owner_pid) = (theirs, Some(pid));
+                warden::become_warden(warden::Setup { control, owner, owner_pid, stay_in_session, first })
+            }
+            Fork::Parent(warden) => Ok(Self { control: ours, warden: Some(warden) }),
+        }
+    }
+
+    /// Executes a warden: `program` must call [`crate::init`] first of all, as `killcord` itself does.
+    ///
+    /// The process is made without forking this one, and is not its child: neither a large memory, nor
+    /// threads, nor a wait for children of its own make a difference.
+    ///
+    /// # Errors
+    /// [`Error::Warden`].
+    pub(crate) fn execute(program: &CStr) -> Result<Self, Error> {
+        let (ours, theirs) = socket::pair().map_err(Error::Warden)?;
+        let pid = process::own_pid();
+        let owner = Pidfd::open(pid).ok().map(OwnedFd::from);
+        let call = Call { version: VERSION, owner: owner.is_some() };
+        let env = [CString::new(format!("{CALL}={call}")).unwrap_or_default()];
+        let mut moves = vec![(theirs.as_fd(), CONTROL_AT)];
+        moves.extend(owner.as_ref().map(|fd| (fd.as_fd(), OWNER_AT)));
+        spawn::detached(program, &[c"killcord-warden".to_owned()], &env, &moves).map_err(Error::Warden)?;
+        Ok(Self { control: ours, warden: None })
+    }
+
+    /// The number of a forked warden: our child, for display and for telling it from others.
+    pub fn warden(&self) -> Option<u32> {
+        self.warden
+    }
+
+    /// Asks for a job. What becomes of it is heard on its cord and from the warden.
+    ///
+    /// # Errors
+    /// Nothing ran then: `EPIPE` when the warden is gone, `EAGAIN` when it has not read what came before.
+    pub fn start(&self, request: &Request, streams: &Streams) -> io::Result<Cord> {
+        let id = request.job;
+        let (cord, far_end) = socket::pair()?;
+        let mut fds = vec![far_end.as_fd(), streams.directory.as_fd()];
+        fds.extend(streams.standard.iter().chain(&streams.extra).map(AsFd::as_fd));
+        let message = ToWarden::Start(Box::new(request.clone()));
+        message::send_request(self.control.as_fd(), &message, &fds)?;
+        Ok(Cord::new(id, cord))
+    }
+
+    /// Takes what the warden says, without waiting.
+    pub fn hear(&self) -> Heard<FromWarden> {
+        match message::receive(self.control.as_fd()) {
+            Ok(Incoming::Message(said, _)) => Heard::Message(said),
+            Ok(Incoming::Nothing) => Heard::Nothing,
+            // A warden that cannot be understood is as good as none.
+            Ok(Incoming::Closed) | Err(_) => Heard::Closed,
+        }
+    }
+
+    /// Lets the warden go and waits until it is gone, for as long as `within`; then it is killed. Only
+    /// for an owner whose jobs are over.
+    pub fn close(self, within: Duration) -> io::Result<()> {
+        drop(self.control);
+        let Some(warden) = self.warden else { return Ok(()) };
+        let handle = Pidfd::open(warden);
+        if let Ok(handle) = handle
+            && !handle.wait_ended(Some(within))?
+        {
+            // Our own unreaped child.
+            let _ = child::signal(warden, signals::SIGKILL);
+        }
+        match child::wait_for(warden)? {
+            Wait::Child(..) | Wait::Nothing | Wait::NoChildren => Ok(()),
+        }
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
+    }
+}
+
+/// A job on its cord. Dropping it closes the cord, which is the order to end.
+#[derive(Debug)]
+pub struct Cord {
+    id: JobId,
+    socket: OwnedFd,
+    /// The leaf's `cgroup.kill`, so that the job can be ended when warden and keeper are killed.
+    kill: Option<OwnedFd>,
+    leader: Option<OwnedFd>,
+    boundary: Option<Boundary>,
+    notes: Vec<String>,
+}
+
+impl Cord {
+    fn new(id: JobId, socket: OwnedFd) -> Self {
+        Self { id, socket, kill: None, leader: None, boundary: None, notes: Vec::new() }
+    }
+
+    /// A cord that came from another process. Its first order must be to adopt it.
+    pub(crate) fn adopted(id: JobId, socket: OwnedFd) -> Self {
+        Self::new(id, socket)
+    }
+
+    /// Makes this process the owner.
+    pub(crate) fn adopt(&self, me: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let fds: Vec<BorrowedFd<'_>> = me.into_iter().collect();
+        message::send(self.socket.as_fd(), &Order::Adopt, &fds)
+    }
+
+    /// The cord itself.
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        self.socket
+    }
+
+    /// The job's name.
+    pub fn id(&self) -> JobId {
+        self.id
+    }
+
+    /// What holds it, once that is known.
+    pub fn boundary(&self) -> Option<Boundary> {
+        self.boundary
+    }
+
+    /// What the keeper said about the boundary on this machine.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The leader's number in our own pid namespace, for display.
+    pub fn leader(&self) -> Option<u32> {
+        self.leader.as_ref().and_then(|fd| pidfd::number(fd.as_fd()))
+    }
+
+    /// Takes the next report, without waiting. The last one is [`Report::Ended`].
+    pub fn hear(&mut self) -> Heard<Report> {
+        match message::receive::<Report>(self.socket.as_fd()) {
+            Ok(Incoming::Message(report, fds)) => {
+                match &report {
+                    Report::Armed { boundary, notes } => {
+                        self.boundary = Some(*boundary);
+                        self.notes.clone_from(notes);
+                        self.kill = fds.into_iter().next();
+                    }
+                    Report::Started { .. } => self.leader = fds.into_iter().next(),
+                    _ => {}
+                }
+                Heard::Message(report)
+            }
+            Ok(Incoming::Nothing) => Heard::Nothing,
+            Ok(Incoming::Closed) | Err(_) => Heard::Closed,
+        }
+    }
+
+    /// Gives an order.
+    ///
+    /// # Errors
+    /// `EPIPE` when the keeper is gone.
+    pub fn order(&self, order: &Order) -> io::Result<()> {
+        message::send(self.socket.as_fd(), order, &[])
+    }
+
+    /// Ends the job's cgroup directly. For a job whose keeper is gone; nothing happens on boundaries
+    /// without a cgroup.
+    pub fn kill_cgroup(&self) -> io::Result<()> {
+        self.kill.as_ref().map_or(Ok(()), |fd| cgroup::kill_through(fd.as_fd()))
+    }
+}
+
+impl AsFd for Cord {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
