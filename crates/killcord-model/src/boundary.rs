@@ -46,7 +46,10 @@ impl Boundary {
     /// What becomes of a job on this boundary when these are killed: the death table.
     pub fn when_killed(self, killed: Killed) -> Aftermath {
         match (self, killed) {
-            (Self::Namespace | Self::Cgroup | Self::Tree, Killed::Owner | Killed::Warden | Killed::Keeper)
+            (
+                Self::Namespace | Self::Cgroup | Self::Tree,
+                Killed::Owner | Killed::Warden | Killed::Keeper,
+            )
             | (Self::Namespace, Killed::All) => Aftermath::AllEnded,
             (Self::Group, Killed::Owner | Killed::Warden | Killed::Keeper) => Aftermath::GroupEnded,
             (Self::Cgroup, Killed::All) => Aftermath::LeaderEndedRestNamed,

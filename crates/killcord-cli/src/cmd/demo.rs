@@ -34,6 +34,8 @@ pub(crate) fn demo(args: &args::Demo) -> i32 {
     if let Some(role) = &args.role {
         return role::play(role);
     }
+    // A caller may ignore it, and then the kernel reaps behind our back.
+    signals::reset(signals::SIGCHLD);
     let stopping = [signals::SIGINT, signals::SIGTERM, signals::SIGHUP];
     let set = Set::of(&stopping.into_iter().filter(|n| !signals::is_ignored(*n)).collect::<Vec<_>>());
     let signals = match set.block_exactly().and_then(|()| SignalFd::new(&set)) {
@@ -72,7 +74,10 @@ impl Stage {
         let left = self.without()?;
         let (count, gone, took) = self.with(boundary)?;
         let (look, text) = match (left, gone) {
-            (0, _) => (Look::Bad, "Nothing outlived the owner even without killcord: this proves nothing.".to_owned()),
+            (0, _) => (
+                Look::Bad,
+                "Nothing outlived the owner even without killcord: this proves nothing.".to_owned(),
+            ),
             (_, false) => (Look::Bad, "killcord left processes behind on this boundary.".to_owned()),
             (_, true) => {
                 let took = milliseconds(took);
@@ -99,7 +104,8 @@ impl Stage {
         self.title("1", "without killcord");
         let mut owner = Command::new(&self.me);
         owner.args(["demo", "--role", "owner"]);
-        let mut half = Half::start(owner, &["owner", "shell", "plain", "setsid", "daemon", "bare"], &self.signals)?;
+        let mut half =
+            Half::start(owner, &["owner", "shell", "plain", "setsid", "daemon", "bare"], &self.signals)?;
         show(&picture::before(&half, self.paint));
         self.look_at_it(&mut half)?;
         let owner = half.kill("owner")?;
@@ -108,12 +114,15 @@ impl Stage {
         show(&picture::after(&half, self.paint));
         let left = half.left();
         let took = half.clear();
-        let text = format!("{left} processes run on without an owner. The demo ends them now, each by its pidfd: {}.", {
-            match took {
-                Some(took) => format!("gone {} later", milliseconds(took)),
-                None => "some are still there".to_owned(),
+        let text = format!(
+            "{left} processes run on without an owner. The demo ends them now, each by its pidfd: {}.",
+            {
+                match took {
+                    Some(took) => format!("gone {} later", milliseconds(took)),
+                    None => "some are still there".to_owned(),
+                }
             }
-        });
+        );
         show(&format!("\n{}", self.paint.wrapped("   ", Look::Odd, &text)));
         Ok(left)
     }
@@ -122,7 +131,8 @@ impl Stage {
     /// one took.
     fn with(&self, boundary: BoundaryArg) -> Result<(usize, bool, Duration), Stop> {
         let chosen = boundary.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default();
-        let option = if boundary == BoundaryArg::Auto { String::new() } else { format!("--boundary {chosen} ") };
+        let option =
+            if boundary == BoundaryArg::Auto { String::new() } else { format!("--boundary {chosen} ") };
         self.title("2", &format!("with killcord: killcord run {option}-- sh ..."));
         let mut run = Command::new(&self.me);
         run.args(["run", "--boundary", &chosen, "--"]).arg(&self.me).args(["demo", "--role", "shell"]);

@@ -6,6 +6,7 @@ use crate::paint::{Look, Paint, show};
 use killcord::probe::{self, CgroupKill, Findings, Found, Mechanisms, Witness};
 use killcord_model::boundary::Aftermath;
 use killcord_model::status;
+use killcord_sys::signals;
 use std::fmt::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
@@ -17,6 +18,8 @@ pub(crate) fn doctor(args: &Doctor) -> i32 {
     if args.witness {
         return i32::from(probe::witness().is_err());
     }
+    // A caller may ignore it, and then the kernel reaps behind our back.
+    signals::reset(signals::SIGCHLD);
     let witness = Witness { program: own_program(), args: vec![b"doctor".into(), b"--witness".into()] };
     let found = match probe::probe(&witness) {
         Ok(found) => found,
@@ -42,7 +45,8 @@ pub(crate) fn doctor(args: &Doctor) -> i32 {
 /// Where this program is: by `/proc`, else as it was called.
 pub(crate) fn own_program() -> Vec<u8> {
     let as_called = || std::env::args_os().next().unwrap_or_else(|| "killcord".into());
-    std::env::current_exe().map_or_else(|_| as_called().into_vec(), |path| path.as_os_str().as_bytes().to_vec())
+    std::env::current_exe()
+        .map_or_else(|_| as_called().into_vec(), |path| path.as_os_str().as_bytes().to_vec())
 }
 
 fn page(found: &Findings, paint: Paint) -> String {
@@ -305,7 +309,10 @@ mod tests {
                 system_call_filter: true,
                 systemd_user_manager: false,
             },
-            advice: vec![probe::Advice { gives: Boundary::Cgroup, how: "have it mounted writable".to_owned() }],
+            advice: vec![probe::Advice {
+                gives: Boundary::Cgroup,
+                how: "have it mounted writable".to_owned(),
+            }],
             duration_ms: 1.0,
         }
     }

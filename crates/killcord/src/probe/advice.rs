@@ -22,7 +22,11 @@ const SWITCHES: [(&str, &str, &str); 4] = [
         "0",
         "allow user namespaces: `sysctl user.max_user_namespaces=10000`",
     ),
-    ("/proc/sys/user/max_pid_namespaces", "0", "allow pid namespaces: `sysctl user.max_pid_namespaces=10000`"),
+    (
+        "/proc/sys/user/max_pid_namespaces",
+        "0",
+        "allow pid namespaces: `sysctl user.max_pid_namespaces=10000`",
+    ),
     (
         "/proc/sys/kernel/unprivileged_userns_clone",
         "0",
@@ -65,7 +69,8 @@ fn for_namespace(can: &Mechanisms, obstacles: &Obstacles) -> Vec<String> {
     let is_set = |file: &str, value: &str| fs::read_to_string(file).is_ok_and(|text| text.trim() == value);
     let mut how: Vec<String> =
         SWITCHES.iter().filter(|(file, value, _)| is_set(file, value)).map(|s| s.2.to_owned()).collect();
-    let refused = obstacles.user_namespace.as_ref().is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied);
+    let refused =
+        obstacles.user_namespace.as_ref().is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied);
     if can.system_call_filter && refused && how.is_empty() {
         let filter = "start it outside the system call filter that it is under, or with one that allows \
                       namespaces (docker run --security-opt seccomp=FILE)";
@@ -83,7 +88,8 @@ fn for_cgroup(can: &Mechanisms, obstacles: &Obstacles) -> Vec<String> {
         io::ErrorKind::NotFound if can.cgroup.is_none() => {
             let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
             let known = known.lines().any(|l| l.trim_start_matches("nodev").trim() == "cgroup2");
-            let how = "mount cgroup2 where this process sees it, as root: `mount -t cgroup2 cgroup2 DIRECTORY`";
+            let how =
+                "mount cgroup2 where this process sees it, as root: `mount -t cgroup2 cgroup2 DIRECTORY`";
             if known { vec![how.to_owned()] } else { Vec::new() }
         }
         io::ErrorKind::ReadOnlyFilesystem => {

@@ -177,11 +177,7 @@ impl Trial<'_> {
             let pipe = (self.seen < WITNESSES).then(|| self.witnesses.as_fd());
             let cord = (!self.cut).then(|| self.job.as_fd());
             let [cord, control, pipe] = poll::wait(
-                [
-                    (cord, Interest::Read),
-                    (Some(self.owner.as_fd()), Interest::Read),
-                    (pipe, Interest::Read),
-                ],
+                [(cord, Interest::Read), (Some(self.owner.as_fd()), Interest::Read), (pipe, Interest::Read)],
                 Some(left),
             )
             .map_err(|e| e.to_string())?;

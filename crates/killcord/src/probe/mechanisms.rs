@@ -66,7 +66,8 @@ pub(super) struct Obstacles {
 pub(super) fn look() -> (Mechanisms, Obstacles) {
     let mut obstacles = Obstacles::default();
     let own = Own::find(None);
-    let cgroup = own.as_ref().ok().map(|own| own.path.components().collect::<PathBuf>().display().to_string());
+    let cgroup =
+        own.as_ref().ok().map(|own| own.path.components().collect::<PathBuf>().display().to_string());
     let leaf = own.and_then(|own| try_leaf(&own));
     let by_user = probe::pid_namespace(Through::UserNamespace);
     let mut proc = Proc::open();

@@ -79,7 +79,8 @@ impl Half {
         // From here on whatever goes wrong ends what has been started.
         let mut half = Self { root: child, line: Some(line), members: Vec::new(), killed: None };
         // Our own unreaped child.
-        let handle = Pidfd::open(half.root.id()).map_err(Stop::failed("open a pidfd, which the demo goes by"))?;
+        let handle =
+            Pidfd::open(half.root.id()).map_err(Stop::failed("open a pidfd, which the demo goes by"))?;
         let until = clock::now() + GROW;
         while !roles.iter().all(|role| half.members.iter().any(|m| m.role == *role)) {
             let left = until.checked_sub(clock::now());
