@@ -376,14 +376,19 @@ impl Job {
     fn climb(&mut self, now: Time, out: &mut Vec<Effect>) {
         let Life::Ending { climb, ask, leader, last_look, .. } = &mut self.life else { return };
         let first_kill = !climb.killing();
-        match climb.due(now, *leader == Leader::Runs) {
+        // A ladder that began with INT has not asked in everybody's language yet, and what a shell starts
+        // in the background ignores INT: TERM goes to whoever is left, also when the leader is gone.
+        let unasked = *ask != Signal::Term;
+        let leader_runs = *leader == Leader::Runs;
+        match climb.due(now, leader_runs || unasked) {
             Due::Nothing => {}
             Due::HangUp => {
-                // A ladder that began with INT has not asked in everybody's language yet.
-                if *ask != Signal::Term {
+                if unasked {
                     out.push(Effect::Signal(To::Members, Signal::Term));
                 }
-                out.push(Effect::Signal(To::Members, Signal::Hup));
+                if leader_runs {
+                    out.push(Effect::Signal(To::Members, Signal::Hup));
+                }
                 out.push(Effect::Signal(To::Members, Signal::Cont));
             }
             Due::Kill => {

@@ -7,7 +7,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::process::Pid;
@@ -207,6 +207,35 @@ pub fn wait_signal(limit: Duration) -> io::Result<Option<i32>> {
         e => Err(e),
     }
 }
+
+/// `sigaction(2)`: from now on this process survives every signal that can be caught and writes it down; an
+/// executed program starts with the defaults again, a fork keeps the handlers and what was written down.
+///
+/// `SIGCHLD`, which is no harm, and `SIGALRM`, the watchdog's, stay as they are. Interrupted calls are resumed.
+pub fn record_signals() {
+    extern "C" fn heard(number: i32) {
+        HEARD.fetch_or(1 << (number - 1), Ordering::Relaxed);
+    }
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: All zeros is a valid value of the structure: the default action, no flags, an empty mask.
+    let action = unsafe { action.assume_init_mut() };
+    action.sa_sigaction = heard as extern "C" fn(i32) as libc::sighandler_t;
+    action.sa_flags = libc::SA_RESTART;
+    for number in 1..=64 {
+        if ![libc::SIGCHLD, libc::SIGALRM].contains(&number) {
+            // SAFETY: The handler does one atomic operation. A number that cannot be caught gives EINVAL.
+            unsafe { libc::sigaction(number, &raw const *action, std::ptr::null_mut()) };
+        }
+    }
+}
+
+/// The numbers of the signals that came since [`record_signals`].
+pub fn recorded_signals() -> Vec<i32> {
+    let heard = HEARD.load(Ordering::Relaxed);
+    (1..=64).filter(|number| heard & (1 << (number - 1)) != 0).collect()
+}
+
+static HEARD: AtomicU64 = AtomicU64::new(0);
 
 fn set_of(signals: &[i32]) -> libc::sigset_t {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();

@@ -146,6 +146,20 @@ impl Host {
     }
 }
 
+/// Does the same in every cell of [`Host::cells`] at once, each in a thread that has the cell's name, which a panic
+/// then shows.
+///
+/// For tests that mostly wait; what measures short times takes the cells one after the other.
+pub fn in_every_cell(test: impl Fn(Who, &'static str) + Sync) {
+    let test = &test;
+    std::thread::scope(|scope| {
+        for (who, boundary) in Host::cells() {
+            let thread = std::thread::Builder::new().name(format!("{who:?}-{boundary}"));
+            thread.spawn_scoped(scope, move || test(who, boundary)).unwrap_or_else(|e| panic!("no thread: {e}"));
+        }
+    });
+}
+
 fn can_be(who: Who) -> bool {
     who == Who::User || is_root()
 }

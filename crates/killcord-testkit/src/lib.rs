@@ -8,7 +8,8 @@
 //! `ids` of a [`Scene`], one line `pid starttime name` each; [`Scene::pin`] opens a pidfd for each line, and
 //! [`Pinned::wait_gone`] waits until the kernel has said of each that it has ended. Dropping the scene ends
 //! whatever is left, through pidfds. [`Running`] and [`Terminal`] are a started program with its output,
-//! [`Guards`] finds the warden, the keeper and the leader below a `killcord run`, and [`Host`] says which
+//! [`Nest`] is a program of which
+//! the kernel says when nothing is left; [`Guards`] finds the warden, the keeper and the leader below a `killcord run`, and [`Host`] says which
 //! mechanisms this machine has, so that a test that cannot run here says so ([`skip!`]).
 
 #![expect(
@@ -20,7 +21,9 @@
 mod binaries;
 mod guards;
 mod host;
+mod killcord;
 pub mod life;
+mod nest;
 mod pinned;
 pub mod procs;
 mod pty;
@@ -32,7 +35,9 @@ mod who;
 
 pub use binaries::{bin, reachable};
 pub use guards::Guards;
-pub use host::{BOUNDARIES, Host, Need, skipped};
+pub use host::{BOUNDARIES, Host, Need, in_every_cell, skipped};
+pub use killcord::{Corner, Killcord, report};
+pub use nest::{Emptied, Nest};
 pub use pinned::{Alive, Pinned, alive_now};
 pub use procs::PinnedProcess;
 pub use pty::Terminal;

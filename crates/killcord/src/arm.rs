@@ -62,7 +62,7 @@ impl Held {
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         match self {
             Self::Cgroup { own, leaf, .. } => {
-                let mut fds = vec![own.dir(), leaf.dir(), leaf.procs(), leaf.events()];
+                let mut fds = vec![own.dir(), leaf.dir(), leaf.events()];
                 fds.extend(leaf.kill_file());
                 fds
             }
@@ -111,11 +111,14 @@ pub(crate) fn limits(held: &Held, job: JobId, wanted: &Wanted, guards: &[u32]) -
     Ok(armed)
 }
 
+/// The cgroup into which guards are moved where controllers can be handed down beside them only.
+pub(crate) const GUARDS: &str = "killcord-guards";
+
 /// Tries to have a v2 controller in the job's leaf. Whether that worked is seen when the limit is set.
 pub(crate) fn hand_down(own: &Own, resource: Resource, guards: &[u32]) {
     if let Err(e) = limits::hand_down(own, resource)
         && e.kind() == io::ErrorKind::ResourceBusy
-        && limits::make_room(own, "killcord-guards", guards).is_ok()
+        && limits::make_room(own, GUARDS, guards).is_ok()
     {
         let _ = limits::hand_down(own, resource);
     }

@@ -1,15 +1,19 @@
 //! When warden and keeper are both gone: the owner, if it is a subreaper, ends what came to it.
 
+use crate::arm::GUARDS;
 use crate::keeper::members_of;
 use crate::numbers::now;
 use crate::owner::Job;
+use killcord_model::boundary::Boundary;
 use killcord_model::ladder::{KILL_AGAIN, LOOK};
 use killcord_model::verdict::{Evidence, NAMED, Verdict};
+use killcord_sys::cgroup::Own;
 use killcord_sys::child::{self, Change, Wait};
 use killcord_sys::poll::{self, Interest};
 use killcord_sys::signals::SignalFd;
 use killcord_sys::tree::Tree;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 /// The children of this process, for telling those that were there before a job from those that come to
 /// a subreaper later.
@@ -42,7 +46,10 @@ pub fn end_what_came_to_us(job: &Job, spare: &[u32], signals: &SignalFd) -> Verd
         let _ = tree.kill(round > 2, spare);
         reap_all();
         match tree.walk(spare, usize::MAX) {
-            Ok([]) => return Verdict::Empty(Evidence::NoChildLeft),
+            Ok([]) => {
+                remove_cgroup(job);
+                return Verdict::Empty(Evidence::NoChildLeft);
+            }
             Ok(left) if now() >= end => return Verdict::Survivors(members_of(left, NAMED)),
             Ok(_) => {}
             Err(e) => return Verdict::Unconfirmed(format!("/proc: {e}")),
@@ -51,6 +58,41 @@ pub fn end_what_came_to_us(job: &Job, spare: &[u32], signals: &SignalFd) -> Verd
         if waited.is_ok_and(|[ready]| ready) {
             while matches!(signals.read(), Ok(Some(_))) {}
         }
+    }
+}
+
+/// Reaps our children until none is left but those in `spare`, or the time is over. For the end of an
+/// owner that is a subreaper: a keeper whose warden was faster is on its way out below us.
+pub fn reap_until_alone(spare: &[u32], signals: &SignalFd, within: Duration) {
+    let end = now().after(within);
+    loop {
+        match child::next() {
+            Ok(Wait::Child(..)) => continue,
+            Ok(Wait::NoChildren) | Err(_) => return,
+            Ok(Wait::Nothing) => {}
+        }
+        let left = end.since(now());
+        let alone = !spare.is_empty() && children().iter().all(|pid| spare.contains(pid));
+        if alone || left.is_zero() {
+            return;
+        }
+        let waited = poll::wait([(Some(signals.as_fd()), Interest::Read)], Some(left));
+        if waited.is_ok_and(|[ready]| ready) {
+            while matches!(signals.read(), Ok(Some(_))) {}
+        }
+    }
+}
+
+/// Removes the job's cgroup, which its guards would have removed. They may not even have come to say that
+/// there is one.
+fn remove_cgroup(job: &Job) {
+    if job.boundary().is_some_and(|boundary| boundary != Boundary::Cgroup) {
+        return;
+    }
+    let own = Own::find(None).and_then(|own| if own.path.ends_with(GUARDS) { own.parent() } else { Ok(own) });
+    if let Ok(own) = own {
+        // The kernel removes no cgroup that has a member; what stays for that reason is what a sweep is for.
+        let _ = own.remove(&job.id().cgroup_name());
     }
 }
 

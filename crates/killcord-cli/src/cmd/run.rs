@@ -110,7 +110,8 @@ struct Runner {
     shared: Option<u32>,
     had_terminal: bool,
     grace: Duration,
-    ending: bool,
+    /// The first signal of the first order to end, once there was one.
+    asked: Option<Signal>,
     /// Our children from before the job: an exec keeps them.
     spare: Vec<u32>,
     sink: Option<Sink>,
@@ -123,8 +124,8 @@ struct Runner {
 /// How the loop ended.
 enum Outcome {
     Ended(Box<End>),
-    /// The cord ended without a last report.
-    KeeperLost,
+    /// The keeper is gone without a last report; the warden's verdict, if it came before that was seen.
+    KeeperLost(Option<Verdict>),
 }
 
 impl Runner {
@@ -150,6 +151,8 @@ impl Runner {
         // Whatever came before the job stays as it is; the subreaper is the net under warden and keeper.
         let spare = recover::children();
         process::become_subreaper().map_err(|e| format!("failed to become a subreaper: {e}"))?;
+        // Ignored, as it may have been inherited, the kernel would reap our children before we look.
+        signals::reset(signals::SIGCHLD);
         let taken: Vec<i32> = TAKEN.iter().map(|(n, _)| *n).filter(|n| !signals::is_ignored(*n)).collect();
         let set = signals::Set::of(&taken);
         let prepared = set.block_exactly().and_then(|()| SignalFd::new(&set));
@@ -165,7 +168,7 @@ impl Runner {
             shared,
             had_terminal: terminal::controlling().is_ok(),
             grace: args.grace,
-            ending: false,
+            asked: None,
             spare,
             sink,
             refusal: None,
@@ -178,10 +181,10 @@ impl Runner {
     fn follow(mut self, program: &str) -> i32 {
         let end = match self.watch() {
             Ok(Outcome::Ended(end)) => *end,
-            Ok(Outcome::KeeperLost) => self.recover(),
+            Ok(Outcome::KeeperLost(verdict)) => self.recover(verdict),
             Err(e) => {
                 say(&format!("failed to wait for the job: {e}"));
-                self.recover()
+                self.recover(None)
             }
         };
         self.take_terminal_back();
@@ -189,6 +192,9 @@ impl Runner {
             && let Err(e) = owner.close(WARDEN_HAS)
         {
             say(&format!("failed to wait for the warden: {e}"));
+        }
+        if matches!(end.verdict, Verdict::Empty(_) | Verdict::Refused) {
+            recover::reap_until_alone(&self.spare, &self.signals, WARDEN_HAS);
         }
         self.conclude(program, end)
     }
@@ -231,7 +237,7 @@ impl Runner {
             Heard::Message(Report::Stopped { .. }) => self.mirror_stop(),
             Heard::Message(Report::Armed { .. } | Report::Started { .. } | Report::Continued)
             | Heard::Nothing => {}
-            Heard::Closed => return Some(Outcome::KeeperLost),
+            Heard::Closed => return Some(Outcome::KeeperLost(None)),
         }
         None
     }
@@ -245,7 +251,9 @@ impl Runner {
                 end.boundary = self.job.boundary().unwrap_or(Boundary::Group);
                 Some(Outcome::Ended(Box::new(end)))
             }
-            Some(Heard::Message(FromWarden::KeeperLost { .. })) => Some(Outcome::KeeperLost),
+            Some(Heard::Message(FromWarden::KeeperLost { verdict, .. })) => {
+                Some(Outcome::KeeperLost(Some(verdict)))
+            }
             // The keeper sees that as well, ends the job, and says so on the cord.
             Some(Heard::Closed) => {
                 self.owner = None;
@@ -256,14 +264,16 @@ impl Runner {
     }
 
     fn order(&mut self, order: &Order) {
-        self.ending |= matches!(order, Order::End(_));
+        if let Order::End(ladder) = order {
+            self.asked.get_or_insert(ladder.ask);
+        }
         // A keeper that is gone is heard of on the cord.
         let _ = self.job.order(order);
     }
 
     fn act(&mut self, arrived: Arrived) {
         let terminal_gone = self.had_terminal && terminal::controlling().is_err();
-        match action(arrived, self.shared.is_some(), self.ending, terminal_gone) {
+        match action(arrived, self.shared.is_some(), self.asked.is_some(), terminal_gone) {
             Action::Nothing => {}
             Action::Pass(signal) => self.order(&Order::Signal(signal)),
             Action::End(ask) => self.order(&Order::End(Ladder { ask, grace: self.grace })),
@@ -327,11 +337,11 @@ impl Runner {
 
     /// The keeper is gone without a last word. The warden ends what it left; when that is gone as well,
     /// everything has come to us.
-    fn recover(&mut self) -> End {
+    fn recover(&mut self, known: Option<Verdict>) -> End {
         // Whether it worked is what follows.
         let _ = self.job.kill_cgroup();
-        let verdict = self
-            .wait_for_warden()
+        let verdict = known
+            .or_else(|| self.wait_for_warden())
             .unwrap_or_else(|| recover::end_what_came_to_us(&self.job, &self.spare, &self.signals));
         End {
             status: self.exited.or(Some(ExitStatus::Signal(signals::SIGKILL))),
@@ -378,7 +388,7 @@ impl Runner {
             say(&text);
             (code, EndReport::of_refusal(job, program, code, &text))
         } else {
-            let code = exit_status(&end);
+            let code = exit_status(&end, self.asked);
             for line in remarks(&end, program, self.timeout) {
                 say(&line);
             }
@@ -409,8 +419,9 @@ fn nothing_ran() -> End {
     }
 }
 
+/// Our working directory, for the job. It need not be readable to be somebody's place of work.
 fn open_directory() -> Result<OwnedFd, String> {
-    std::fs::File::open(".").map(OwnedFd::from).map_err(|e| {
+    descriptors::directory(c".").map_err(|e| {
         let path = std::env::current_dir().map_or_else(|_| ".".to_owned(), |p| p.display().to_string());
         format!("failed to open the working directory {path}: {e}")
     })
@@ -477,10 +488,16 @@ fn request(args: &Run, shared: Option<u32>) -> Result<Request, String> {
     })
 }
 
-fn exit_status(end: &End) -> i32 {
+/// What to exit with. A job that was asked to end before its program ran shows the signal that asked, as the
+/// program itself would have a moment later.
+fn exit_status(end: &End, asked: Option<Signal>) -> i32 {
     match (end.cause, end.status) {
         (Cause::Timeout, _) => status::TIMED_OUT,
         (_, Some(status)) => status.as_shell(),
+        (Cause::Asked, None) => {
+            let number = TAKEN.iter().find(|(_, signal)| *signal == Some(asked.unwrap_or(Signal::Term)));
+            ExitStatus::Signal(number.map_or(signals::SIGTERM, |(number, _)| *number)).as_shell()
+        }
         (_, None) => status::GUARD_LOST,
     }
 }
@@ -492,6 +509,9 @@ fn explain(refusal: &Refusal, program: &str) -> (i32, String) {
             let path = String::from_utf8_lossy(what);
             let why = io::Error::from_raw_os_error(*errno);
             match why.kind() {
+                io::ErrorKind::NotFound if program.is_empty() => {
+                    (status::NOT_FOUND, "the program's name is empty: not found".to_owned())
+                }
                 io::ErrorKind::NotFound => (status::NOT_FOUND, format!("{program}: not found")),
                 io::ErrorKind::ArgumentListTooLong => {
                     (status::FAILED, format!("{path}: arguments and environment are too large ({why})"))

@@ -10,6 +10,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// `f_type` of a v2 hierarchy (`statfs(2)`, `linux/magic.h`).
+const CGROUP2_SUPER_MAGIC: rustix::fs::FsWord = 0x6367_7270;
+
 /// Opens a directory without needing the right to read it.
 fn open_dir(at: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -104,10 +107,37 @@ impl Own {
     /// # Errors
     /// `NotFound` when the hierarchy is not mounted where we can see our part of it.
     pub fn find(controller: Option<&str>) -> io::Result<Self> {
-        let mountinfo = std::fs::read_to_string("/proc/self/mountinfo")?;
         let cgroup = std::fs::read_to_string("/proc/self/cgroup")?;
+        if controller.is_none()
+            && let Some(own) = Self::at_usual_place(&cgroup)
+        {
+            return Ok(own);
+        }
+        let mountinfo = std::fs::read_to_string("/proc/self/mountinfo")?;
         let path = own_path(&mountinfo, &cgroup, controller)
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the hierarchy is not mounted"))?;
+        let dir = open_dir(rustix::fs::CWD, &path)?;
+        Ok(Self { path, dir })
+    }
+
+    /// Our v2 directory where nearly every system has it, without reading the table of mounts. What is
+    /// found is in the v2 hierarchy and has our path in it, which is what the table would say.
+    fn at_usual_place(cgroup: &str) -> Option<Self> {
+        let path = cgroup.lines().find_map(|l| l.strip_prefix("0::"))?;
+        if path.contains("/..") {
+            return None;
+        }
+        ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].into_iter().find_map(|point| {
+            let path = Path::new(point).join(path.trim_start_matches('/'));
+            let dir = open_dir(rustix::fs::CWD, &path).ok()?;
+            let v2 = rustix::fs::fstatfs(&dir).is_ok_and(|s| s.f_type == CGROUP2_SUPER_MAGIC);
+            v2.then_some(Self { path, dir })
+        })
+    }
+
+    /// The one above it.
+    pub fn parent(&self) -> io::Result<Self> {
+        let path = self.path.parent().ok_or(io::ErrorKind::NotFound)?.to_path_buf();
         let dir = open_dir(rustix::fs::CWD, &path)?;
         Ok(Self { path, dir })
     }
@@ -170,7 +200,6 @@ enum Killer {
 #[derive(Debug)]
 pub struct Leaf {
     dir: OwnedFd,
-    procs: OwnedFd,
     events: OwnedFd,
     killer: Killer,
 }
@@ -186,9 +215,8 @@ impl Leaf {
             }
             Err(e) => return Err(e),
         };
-        let procs = open_file(at, "cgroup.procs", OFlags::RDWR)?;
         let events = open_file(at, "cgroup.events", OFlags::RDONLY)?;
-        Ok(Self { dir, procs, events, killer })
+        Ok(Self { dir, events, killer })
     }
 
     /// The directory, for `CLONE_INTO_CGROUP`.
@@ -196,9 +224,9 @@ impl Leaf {
         self.dir.as_fd()
     }
 
-    /// `cgroup.procs`, into which a process writes `0` to enter.
-    pub fn procs(&self) -> BorrowedFd<'_> {
-        self.procs.as_fd()
+    /// Opens `cgroup.procs`, into which a process writes `0` to enter, where it cannot be born inside.
+    pub fn procs(&self) -> io::Result<OwnedFd> {
+        open_file(self.dir.as_fd(), "cgroup.procs", OFlags::WRONLY)
     }
 
     /// `cgroup.events`, to be waited for with [`super::poll::Interest::Exception`]. The kernel wakes a

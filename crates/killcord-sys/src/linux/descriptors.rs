@@ -9,6 +9,11 @@ pub fn null() -> io::Result<OwnedFd> {
     Ok(rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
 }
 
+/// Takes hold of a directory, to enter it later. Its list need not be readable for that.
+pub fn directory(path: &std::ffi::CStr) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
 /// Puts `/dev/null` at 0, 1 and 2, so that a guard holds nobody's pipe or terminal.
 pub fn detach_standard_streams() -> io::Result<()> {
     let null = null()?;

@@ -380,9 +380,21 @@ impl Prepared<'_> {
         for signal in 1..=64 {
             let keep = self.plan.ignored.contains(&signal);
             let how = if keep { libc::SIG_IGN } else { libc::SIG_DFL };
-            // SAFETY: neither disposition is a handler. KILL, STOP and the C library's own two are
-            // refused, and cannot be ignored anyway.
-            unsafe { libc::signal(signal, how) };
+            // The kernel's own structure: the handler comes first, and no flag, restorer or masked signal
+            // follows. Not signal(3), which refuses the two signals that the C library keeps for itself
+            // and that posix_spawn(3) leaves ignored.
+            let action = [how, 0, 0, 0, 0, 0, 0, 0];
+            // SAFETY: neither disposition is a handler; the structure is at least as large as the kernel's
+            // on every architecture. KILL and STOP are refused, and cannot be ignored anyway.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_rt_sigaction,
+                    signal,
+                    action.as_ptr(),
+                    ptr::null::<libc::c_void>(),
+                    size_of::<u64>(),
+                )
+            };
         }
         Set::of(&[]).block_exactly().map_err(|e| e.raw_os_error().unwrap_or(libc::EIO))
     }

@@ -57,8 +57,11 @@ impl Stat {
     }
 
     /// Whether the process has ended and only waits to be reaped.
+    ///
+    /// The state is that of its first thread: a process whose first thread has ended while others run is
+    /// shown as a zombie of several threads. A real one has one left.
     pub fn is_dead(&self) -> bool {
-        matches!(self.state, b'Z' | b'X' | b'x')
+        matches!(self.state, b'X' | b'x') || (self.state == b'Z' && self.threads <= 1)
     }
 }
 
@@ -202,6 +205,19 @@ mod tests {
         assert_eq!(stat.map(Stat::command).as_deref(), Some("a) b (c"));
         assert_eq!(stat.map(|s| (s.pid, s.parent, s.group, s.session)), Some((42, 7, 8, 9)));
         assert_eq!(stat.map(|s| (s.threads, s.start, s.state)), Some((3, 12345, b'S')));
+    }
+
+    #[test]
+    fn a_zombie_of_several_threads_is_alive() {
+        let stat = |state: &str, threads: u32| {
+            let line =
+                format!("42 (a) {state} 7 8 9 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 {threads} 0 12345 1 2\n");
+            Stat::parse(line.as_bytes()).map(|s| s.is_dead())
+        };
+        assert_eq!(
+            [stat("Z", 1), stat("Z", 2), stat("X", 1), stat("S", 1)].map(|d| d == Some(true)),
+            [true, false, true, false]
+        );
     }
 
     #[test]

@@ -12,6 +12,10 @@ use std::io;
 /// More descendants than this are handled in further passes.
 const MOST: usize = 1 << 16;
 
+/// So often a signal to all looks for those that it has missed. A job that forks all the time is
+/// never reached whole by a signal; KILL is repeated by its sender.
+const PASSES: u32 = 8;
+
 /// Walks over our descendants.
 #[derive(Debug)]
 pub struct Tree {
@@ -20,6 +24,8 @@ pub struct Tree {
     my_session: u32,
     members: Vec<Stat>,
     numbers: Vec<u32>,
+    /// Whom the signal that is being sent has reached: number and start.
+    reached: Vec<(u32, u64)>,
 }
 
 /// What became of a signal to all.
@@ -46,6 +52,7 @@ impl Tree {
             my_session,
             members: Vec::with_capacity(4096),
             numbers: Vec::with_capacity(4096),
+            reached: Vec::with_capacity(4096),
         })
     }
 
@@ -80,7 +87,8 @@ impl Tree {
                 return;
             }
             if let Ok(stat) = self.proc.stat(*pid)
-                && stat.parent == parent
+                // Its parent may have ended just now, and then it is our own child.
+                && (stat.parent == parent || stat.parent == self.me)
                 && !stat.is_dead()
                 && !spare.contains(pid)
             {
@@ -111,16 +119,32 @@ impl Tree {
         Ok(&self.members)
     }
 
-    /// Sends a signal to every living descendant but the subtrees of those in `spare`.
+    /// Sends a signal to every living descendant but the subtrees of those in `spare`, once.
+    ///
+    /// A process whose parent ends while the tree is being walked comes to us behind the walk's back, and
+    /// the signal itself makes parents end: passes go on until one finds nobody new.
     pub fn signal(&mut self, signal: i32, spare: &[u32]) -> io::Result<Sent> {
-        self.walk(spare, MOST)?;
-        Ok(self.signal_members(signal, 0))
+        let mut sent = Sent::default();
+        self.reached.clear();
+        for pass in 0..PASSES {
+            self.walk(spare, MOST)?;
+            let reached = &self.reached;
+            self.members.retain(|m| reached.binary_search(&(m.pid, m.start)).is_err());
+            if self.members.is_empty() && pass > 0 {
+                break;
+            }
+            let more = self.signal_members(signal);
+            sent = Sent { reached: sent.reached + more.reached, denied: sent.denied + more.denied };
+            self.reached.extend(self.members.iter().map(|m| (m.pid, m.start)));
+            self.reached.sort_unstable();
+        }
+        Ok(sent)
     }
 
-    /// Sends a signal to the members of the last walk from the `from`-th on.
-    fn signal_members(&mut self, signal: i32, from: usize) -> Sent {
+    /// Sends a signal to the members of the last walk.
+    fn signal_members(&mut self, signal: i32) -> Sent {
         let mut sent = Sent::default();
-        for i in from..self.members.len() {
+        for i in 0..self.members.len() {
             let member = self.members[i];
             let answer = if member.parent == self.me {
                 child::signal(member.pid, signal)
@@ -169,7 +193,7 @@ impl Tree {
         if stop_first {
             let mut known = 0;
             for _ in 0..16 {
-                self.signal_members(libc::SIGSTOP, 0);
+                self.signal_members(libc::SIGSTOP);
                 self.walk(spare, MOST)?;
                 let now = self.members.iter().filter(|m| m.state != b'T').count();
                 if now == 0 || now == known {
@@ -178,7 +202,7 @@ impl Tree {
                 known = now;
             }
         }
-        Ok(self.signal_members(libc::SIGKILL, 0))
+        Ok(self.signal_members(libc::SIGKILL))
     }
 
     /// Lists the living members of a process group, from the whole process table.

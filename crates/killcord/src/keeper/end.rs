@@ -271,8 +271,14 @@ impl Keeper<'_> {
             members: self.seen.reaped + survivors,
             notes: std::mem::take(&mut self.seen.notes),
         };
+        let empty = matches!(end.verdict, Verdict::Empty(_) | Verdict::Refused);
         self.report(&Report::Ended(Box::new(end)), REPORT_WITHIN);
         self.cord = None;
+        if empty {
+            // So that the warden need not wait for our exit. If it is gone, or its pipe is full, it sees
+            // the exit itself.
+            let _ = socket::write(self.status.as_fd(), &Status::Done(self.request.job).to_bytes());
+        }
     }
 
     fn remove_boundary(&mut self) {

@@ -55,6 +55,8 @@ pub(crate) enum Status {
     Armed(JobId),
     /// The job is let go: its keeper's death is no reason to end it.
     Released(JobId),
+    /// The job is over and everything of its boundary is removed; only the keeper's own exit is left.
+    Done(JobId),
 }
 
 impl Status {
@@ -64,6 +66,7 @@ impl Status {
         let (kind, job) = match self {
             Self::Armed(job) => (1, job),
             Self::Released(job) => (2, job),
+            Self::Done(job) => (3, job),
         };
         let mut bytes = [kind; Self::BYTES];
         bytes[1..].copy_from_slice(&job.0.to_be_bytes());
@@ -76,6 +79,7 @@ impl Status {
         match kind {
             1 => Some(Self::Armed(job)),
             2 => Some(Self::Released(job)),
+            3 => Some(Self::Done(job)),
             _ => None,
         }
     }
@@ -135,9 +139,13 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
         // From here on the warden's death is ours, and with us the kernel ends the namespace.
         process::set_parent_death_signal(signals::SIGKILL)?;
     }
-    let handed = setup.handed;
-    let mut keep: Vec<_> =
-        handed.descriptors().chain(setup.held.descriptors()).map(|fd| fd.as_raw_fd()).collect();
+    // The job's descriptors are copied and the originals closed with the rest, so that the copies can be
+    // given up when the program has them: who reads its output must see when the job closes it.
+    let cord = setup.handed.cord.try_clone()?;
+    let start = start::Start::new(setup.handed)?;
+    let mut keep: Vec<_> = setup.held.descriptors().iter().map(AsRawFd::as_raw_fd).collect();
+    keep.extend(start.descriptors().map(|fd| fd.as_raw_fd()));
+    keep.push(descriptors::number(&cord));
     keep.extend(setup.limits.descriptors().map(|fd| fd.as_raw_fd()));
     keep.extend([setup.alive, setup.status].map(descriptors::number));
     keep.extend(setup.owner.iter().map(|fd| descriptors::number(*fd)));
@@ -156,13 +164,13 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
         request: setup.request,
         held: setup.held,
         limits: setup.limits,
-        cord: Some(handed.cord.try_clone()?),
+        cord: Some(cord),
         owner: setup.owner.map(OwnedFd::try_clone).transpose()?,
         alive: Some(setup.alive.try_clone()?),
         status: setup.status.try_clone()?,
         signals,
         tree: None,
-        start: start::Start::new(handed)?,
+        start,
         leader: None,
         seen: end::Seen::with_notes(notes),
         exited: None,

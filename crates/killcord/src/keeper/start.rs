@@ -72,6 +72,17 @@ impl Start {
         Ok(Self::Waiting { directory: handed.directory.try_clone()?, standard, extra })
     }
 
+    /// What the job gets, as long as it does not have it.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let own = match self {
+            Self::Waiting { directory, standard, extra } => Some((directory, standard, extra)),
+            Self::Executing { .. } | Self::Known => None,
+        };
+        own.into_iter().flat_map(|(directory, standard, extra)| {
+            [directory].into_iter().chain(standard).chain(extra).map(AsFd::as_fd)
+        })
+    }
+
     /// The pipe on which the leader reports a failure, while it may.
     pub(super) fn failure(&self) -> Option<BorrowedFd<'_>> {
         match self {
@@ -163,14 +174,17 @@ impl Keeper<'_> {
             under_init,
             stages: STAGES,
         };
-        let started = plan.start().or_else(|e| match self.held.leaf() {
-            // A kernel before 5.7, or a filter that hides clone3.
-            Some(leaf) if plan.born_in.take().is_some() => {
-                plan.enter.push(leaf.procs());
-                plan.start()
+        let procs;
+        let mut started = plan.start();
+        if let (Err(_), Some(leaf)) = (&started, self.held.leaf()) {
+            // A kernel before 5.7, or a filter that hides clone3: the child enters by itself.
+            plan.born_in = None;
+            if let Ok(file) = leaf.procs() {
+                procs = file;
+                plan.enter.push(procs.as_fd());
+                started = plan.start();
             }
-            _ => Err(e),
-        });
+        }
         match started {
             Ok(leader) => {
                 self.leader = Some(leader.pid);

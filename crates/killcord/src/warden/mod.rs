@@ -42,6 +42,8 @@ pub(crate) fn become_warden(mut setup: Setup) -> ! {
 
 fn prepare(setup: Setup, first: Option<&(Request, Handed)>) -> io::Result<serve::Warden> {
     signals::Set::all().block_exactly()?;
+    // Ignored, as an owner may have inherited it, the kernel would reap our children before we look.
+    signals::reset(signals::SIGCHLD);
     let mut keep = vec![descriptors::number(&setup.control)];
     keep.extend(setup.owner.as_ref().map(descriptors::number));
     keep.extend(first.iter().flat_map(|(_, handed)| handed.descriptors()).map(|fd| descriptors::number(&fd)));

@@ -5,7 +5,7 @@ use crate::arm::{self, Held};
 use crate::keeper::{self, Handed};
 use crate::message::{self, Incoming};
 use crate::numbers::now;
-use killcord_model::boundary::{Boundary, candidates};
+use killcord_model::boundary::{Boundary, Choice, candidates};
 use killcord_model::id::JobId;
 use killcord_model::job::Sight;
 use killcord_model::spec::Request;
@@ -85,7 +85,7 @@ impl Warden {
     pub(super) fn serve(&mut self, first: Option<(Request, Handed)>) -> io::Result<()> {
         let mut events = VecDeque::new();
         if let Some((request, handed)) = first {
-            self.start(&request, handed, &mut events);
+            self.start(&request, &handed, &mut events);
         }
         loop {
             while let Some(event) = events.pop_front() {
@@ -145,7 +145,7 @@ impl Warden {
         match message::receive_request(self.setup.control.as_fd()) {
             Ok(Incoming::Message(ToWarden::Start(request), fds)) => {
                 match Handed::from_descriptors(fds, &request) {
-                    Some(handed) => self.start(&request, handed, events),
+                    Some(handed) => self.start(&request, &handed, events),
                     None => self.refuse(
                         request.job,
                         Refusal::Failed { stage: Stage::Descriptors, errno: 22, what: Vec::new() },
@@ -164,6 +164,7 @@ impl Warden {
         while let Ok(Some(bytes)) = socket::read_some(self.channels.status_read.as_fd(), &mut buffer) {
             match keeper::Status::from_bytes(bytes) {
                 Some(keeper::Status::Released(job)) => events.push_back(Event::Released(job)),
+                Some(keeper::Status::Done(job)) => events.push_back(Event::KeeperDone(job)),
                 Some(keeper::Status::Armed(job)) => self.let_init_go(job),
                 None => return,
             }
@@ -197,15 +198,18 @@ impl Warden {
     }
 
     /// Tries the boundaries in their order and forks a keeper for the first that can be had.
-    fn start(&mut self, request: &Request, handed: Handed, events: &mut VecDeque<Event>) {
+    fn start(&mut self, request: &Request, handed: &Handed, events: &mut VecDeque<Event>) {
         let job = request.job;
-        let wanted = request.require.unwrap_or(Boundary::Group);
+        let wanted = match request.boundary {
+            Choice::Exactly(boundary) => request.require.unwrap_or(boundary),
+            Choice::Auto => request.require.unwrap_or(Boundary::Group),
+        };
         if self.decisions.owner_is_gone() {
             return;
         }
         let mut tried = Vec::new();
         for boundary in candidates(request.boundary, request.require) {
-            match self.attempt(boundary, request, &handed) {
+            match self.attempt(boundary, request, handed) {
                 Ok(ward) => {
                     self.wards.insert(job, ward);
                     events.push_back(Event::Forked(job));
