@@ -6,6 +6,12 @@
 //! The demo's own word is not taken for it: the processes are read from its picture and held by pidfds here,
 //! and a job around the whole demo must have no leftovers.
 
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a helper that panics has failed the test that called it"
+)]
+
 use killcord_testkit::{
     Host, Need, PinnedProcess, Scene, Signal, Terminal, Who, procs, reachable, run, skip,
 };
@@ -152,8 +158,8 @@ fn interrupted(half: usize, by: impl Fn(&mut Terminal)) -> Terminal {
     let seen = picture(&text, half, false);
     let expected: &[&str] = if half == 1 { &WITHOUT } else { &WITH };
     assert_eq!(names(&seen), expected, "{text}");
-    let hold = |(pid, name): &(u32, String)| PinnedProcess::open(*pid, |found| found.comm == *name);
-    let held: Vec<PinnedProcess> = seen.iter().filter_map(hold).collect();
+    let pin = |(pid, name): &(u32, String)| PinnedProcess::open(*pid, |found| found.comm == *name);
+    let held: Vec<PinnedProcess> = seen.iter().filter_map(pin).collect();
     assert_eq!(held.len(), seen.len(), "{text}");
     by(&mut terminal);
     for process in &held {
