@@ -34,6 +34,8 @@ pub(crate) fn demo(args: &args::Demo) -> i32 {
     if let Some(role) = &args.role {
         return role::play(role);
     }
+    // A caller may ignore it, and then the kernel reaps behind our back.
+    signals::reset(signals::SIGCHLD);
     let stopping = [signals::SIGINT, signals::SIGTERM, signals::SIGHUP];
     let set = Set::of(&stopping.into_iter().filter(|n| !signals::is_ignored(*n)).collect::<Vec<_>>());
     let signals = match set.block_exactly().and_then(|()| SignalFd::new(&set)) {

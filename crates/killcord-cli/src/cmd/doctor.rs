@@ -6,6 +6,7 @@ use crate::paint::{Look, Paint, show};
 use killcord::probe::{self, CgroupKill, Findings, Found, Mechanisms, Witness};
 use killcord_model::boundary::Aftermath;
 use killcord_model::status;
+use killcord_sys::signals;
 use std::fmt::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
@@ -17,6 +18,8 @@ pub(crate) fn doctor(args: &Doctor) -> i32 {
     if args.witness {
         return i32::from(probe::witness().is_err());
     }
+    // A caller may ignore it, and then the kernel reaps behind our back.
+    signals::reset(signals::SIGCHLD);
     let witness = Witness { program: own_program(), args: vec![b"doctor".into(), b"--witness".into()] };
     let found = match probe::probe(&witness) {
         Ok(found) => found,
@@ -128,9 +131,12 @@ fn upper_head(rows: &[Vec<(Look, String)>]) -> String {
 }
 
 fn footnotes(paint: Paint) -> String {
-    let one = "(1) at once; the rest stays in the cgroup killcord-JOB, which names the job";
-    let two = "(2) at once; the rest runs on";
-    format!("\n  {}\n  {}\n", paint.text(Look::Dim, one), paint.text(Look::Dim, two))
+    let one = "at once; the rest stays in the cgroup killcord-JOB, which names the job";
+    let (one, two) = (
+        paint.wrapped("  (1) ", Look::Dim, one),
+        paint.wrapped("  (2) ", Look::Dim, "at once; the rest runs on"),
+    );
+    format!("\n{one}{two}")
 }
 
 /// The same facts for a narrow window.
@@ -190,7 +196,7 @@ fn reasons(found: &Findings, paint: Paint) -> String {
         let Some(why) = &limit.why_not else { continue };
         let name = format!("--{}", limit.limit.name());
         match refused.iter_mut().find(|(known, _)| known == why) {
-            Some((_, names)) => names.push_str(&format!(", {name}")),
+            Some((_, names)) => *names = format!("{names}, {name}"),
             None => refused.push((why, name)),
         }
     }

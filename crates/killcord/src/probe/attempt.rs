@@ -191,6 +191,11 @@ impl Trial<'_> {
                     None => Ok(*end),
                 };
             }
+            if self.cut
+                && let Some(refusal) = self.refusal.take()
+            {
+                return Err(explain(&refusal, kind));
+            }
             if control {
                 return Err(match self.owner.hear() {
                     Heard::Message(FromWarden::KeeperLost { .. }) => "its keeper ended".to_owned(),

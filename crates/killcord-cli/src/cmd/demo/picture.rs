@@ -73,10 +73,8 @@ pub(super) fn before(half: &Half, paint: Paint) -> String {
     let rows: Vec<Vec<_>> = tree(half)
         .into_iter()
         .map(|line| {
-            let mut what = words(&line.member.role).to_owned();
-            if let Some(parent) = line.adopted_by {
-                what.push_str(&format!(", parent now {parent}"));
-            }
+            let adopted = line.adopted_by.map_or(String::new(), |parent| format!(", parent now {parent}"));
+            let what = format!("{}{adopted}", words(&line.member.role));
             vec![
                 (Look::Plain, format!(" {}{}", line.front, line.member.pid)),
                 (Look::Bold, line.member.name.clone()),
