@@ -26,6 +26,8 @@
 //! handler, no thread, no `waitpid`, and cancelling whoever waits never cancels a teardown.
 
 mod arm;
+#[cfg(feature = "tokio")]
+mod asynchronous;
 mod command;
 mod error;
 mod job;

@@ -292,6 +292,11 @@ impl Cord {
         message::send(self.socket.as_fd(), order, &[])
     }
 
+    /// A copy of the leaf's `cgroup.kill`, if the job has one.
+    pub(crate) fn try_clone_kill(&self) -> Option<OwnedFd> {
+        self.kill.as_ref().and_then(|fd| fd.try_clone().ok())
+    }
+
     /// Ends the job's cgroup directly. For a job whose keeper is gone; nothing happens on boundaries
     /// without a cgroup.
     pub fn kill_cgroup(&self) -> io::Result<()> {
