@@ -124,7 +124,9 @@ mod tests {
 
     fn captured(keep: usize, pieces: &[&str]) -> Captured {
         let mut c = Captured::new(keep);
-        pieces.iter().for_each(|p| c.take(p.as_bytes()));
+        for p in pieces {
+            c.take(p.as_bytes());
+        }
         c
     }
 
