@@ -143,7 +143,8 @@ fn on_group_the_leaders_number_is_not_free_before_the_end() {
         assert_eq!((zombie.state, zombie.group), ('Z', leader.pid));
         assert_eq!(stay.alive().len(), 1);
         nest.program.kill(Signal::TERM).unwrap();
-        nest.wait_empty(TWO + TWO).unwrap();
+        // By the member's end, which is not the keeper's child, and not by the grace of 5 s.
+        nest.wait_empty(TWO).unwrap();
     }
 }
 
