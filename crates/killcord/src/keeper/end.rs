@@ -199,7 +199,8 @@ impl Keeper<'_> {
                 Ok(None) => {}
                 Ok(Some(member)) => {
                     // The number may be another's by now, whose end would tell nothing.
-                    let same = |_: &Pidfd| tree.proc().stat(member.pid).is_ok_and(|s| s.start == member.start);
+                    let same =
+                        |_: &Pidfd| tree.proc().stat(member.pid).is_ok_and(|s| s.start == member.start);
                     self.member = Pidfd::open(member.pid).ok().filter(same);
                     return Sight::Members;
                 }
