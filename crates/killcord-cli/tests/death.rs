@@ -11,6 +11,12 @@
 //!
 //! Several victims are stopped first, so that none acts upon the end of another: as good as the same instant.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a panic is how a test fails, in its helper functions too"
+)]
+
 use std::time::{Duration, Instant};
 
 use killcord_testkit::{
@@ -71,16 +77,25 @@ impl Stage {
             Keeper => &self.keeper,
         };
         if victims.len() > 1 {
-            victims.iter().for_each(|victim| process(victim).kill(Signal::STOP).unwrap());
+            for victim in victims {
+                process(victim).kill(Signal::STOP).unwrap();
+            }
         }
-        victims.iter().for_each(|victim| process(victim).kill(Signal::KILL).unwrap());
+        // The init of a namespace may be gone with the warden.
+        for victim in victims {
+            let _ = process(victim).kill(Signal::KILL);
+        }
     }
 
     fn wait_gone(&self, names: &[&str], limit: Duration) {
         let begun = Instant::now();
         for name in names {
             let member = self.members.get(name).unwrap();
-            assert!(member.wait_gone(limit.saturating_sub(begun.elapsed())), "{name} lives; {:?}", self.nest.left());
+            assert!(
+                member.wait_gone(limit.saturating_sub(begun.elapsed())),
+                "{name} lives; {:?}",
+                self.nest.left()
+            );
         }
     }
 
@@ -107,8 +122,10 @@ fn says_what_happened(stage: &Stage, all: &Emptied, boundary: &str, victims: &[V
     let report = report(&stage.scene);
     // The init of a namespace dies with the warden, as the kernel has it: only that is seen.
     let by_warden = victims == [Warden] && boundary != "namespace";
-    let (guard, cause) = if by_warden { ("the warden", "warden-gone") } else { ("its keeper", "keeper-gone") };
-    let message = format!("killcord: {}: {guard} was killed, so the job was ended", bin("kc-payload").display());
+    let (guard, cause) =
+        if by_warden { ("the warden", "warden-gone") } else { ("its keeper", "keeper-gone") };
+    let message =
+        format!("killcord: {}: {guard} was killed, so the job was ended", bin("kc-payload").display());
     let lines: Vec<&str> = all.stderr.lines().collect();
     assert_eq!(lines.first(), Some(&message.as_str()), "{report}");
     assert_eq!(report["cause"], cause, "{report}");

@@ -7,6 +7,12 @@
 //!
 //! Not here: what a terminal itself sends to its foreground group.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a panic is how a test fails, in its helper functions too"
+)]
+
 use std::process::Command;
 use std::time::Duration;
 
@@ -20,7 +26,11 @@ const ROUNDS: &str = "50";
 fn neighbours(scene: &Scene, who: Who, boundary: &str, signal: &str, args: &[&str]) -> Command {
     let killcord = Killcord::new(env!("CARGO_BIN_EXE_killcord"));
     let mut command = scene.command(who, bin("kc-neighbours"));
-    command.args([ROUNDS, signal, "--"]).arg(killcord.path()).args(["run", "--boundary", boundary]).args(args);
+    command
+        .args([ROUNDS, signal, "--"])
+        .arg(killcord.path())
+        .args(["run", "--boundary", boundary])
+        .args(args);
     command
 }
 
@@ -96,7 +106,9 @@ fn heavy_on_a_terminal_a_cancel_signals_only_the_job_in_the_shared_group() {
             let scene = Scene::new();
             let command = neighbours(&scene, who, boundary, signal, &["--", &leaf(), "job", "30"]);
             let mut terminal = Terminal::start(&command);
-            let out = terminal.expect("status ", LONG).unwrap_or_else(|e| panic!("{signal} {who:?} {boundary}: {e}"));
+            let out = terminal
+                .expect("status ", LONG)
+                .unwrap_or_else(|e| panic!("{signal} {who:?} {boundary}: {e}"));
             terminal.read_to_end(LONG).unwrap();
             let text = terminal.text();
             assert_eq!(terminal.wait(LONG).unwrap().code(), Some(0), "{out}");

@@ -8,11 +8,11 @@
 //!
 //! Not here: what needs more than one call (services, the server, sweeps, terminals).
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails, in its helper functions too")]
+
 use std::time::{Duration, Instant};
 
-use killcord_testkit::{
-    Emptied, Host, Killcord, Nest, Scene, Signal, Who, bin, in_every_cell, report, run,
-};
+use killcord_testkit::{Emptied, Host, Killcord, Nest, Scene, Signal, Who, bin, in_every_cell, report, run};
 
 const SOON: Duration = Duration::from_secs(10);
 const TWO: Duration = Duration::from_secs(2);
@@ -31,7 +31,11 @@ fn start(scene: &Scene, who: Who, boundary: &str, options: &[&str], script: &str
 fn call(scene: &Scene, who: Who, boundary: &str, options: &[&str], script: &str) -> (Emptied, Duration) {
     let begun = Instant::now();
     let mut nest = start(scene, who, boundary, options, script);
-    assert!(nest.program.wait_gone(Duration::from_secs(20)), "it did not come back; there are {:?}", nest.left());
+    assert!(
+        nest.program.wait_gone(Duration::from_secs(20)),
+        "it did not come back; there are {:?}",
+        nest.left()
+    );
     let elapsed = begun.elapsed();
     let all = nest.wait_empty(TWO).unwrap();
     assert_eq!(scene.alive(), []);
@@ -103,8 +107,14 @@ fn h3_a_call_ends_with_its_leader_and_not_with_the_holder_of_its_output() {
         assert_eq!((all.code, all.stdout.as_str()), (0, "hi\n"), "{all:?}");
         assert!(elapsed < Duration::from_secs(3), "{elapsed:?}");
         let report = report(&scene);
-        assert_eq!((&report["leftovers"]["count"], &report["leftovers"]["fate"]), (&1.into(), &"ended".into()));
-        assert_eq!((&report["cause"], &report["verdict"]["kind"]), (&"leader-exited".into(), &"empty".into()));
+        assert_eq!(
+            (&report["leftovers"]["count"], &report["leftovers"]["fate"]),
+            (&1.into(), &"ended".into())
+        );
+        assert_eq!(
+            (&report["cause"], &report["verdict"]["kind"]),
+            (&"leader-exited".into(), &"empty".into())
+        );
     });
 }
 

@@ -155,7 +155,9 @@ pub fn in_every_cell(test: impl Fn(Who, &'static str) + Sync) {
     std::thread::scope(|scope| {
         for (who, boundary) in Host::cells() {
             let thread = std::thread::Builder::new().name(format!("{who:?}-{boundary}"));
-            thread.spawn_scoped(scope, move || test(who, boundary)).unwrap_or_else(|e| panic!("no thread: {e}"));
+            thread
+                .spawn_scoped(scope, move || test(who, boundary))
+                .unwrap_or_else(|e| panic!("no thread: {e}"));
         }
     });
 }

@@ -53,12 +53,12 @@ impl Nest {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             let first = procs::children(nest.pid()).into_iter().next();
-            if let Some(program) = first.and_then(|pid| PinnedProcess::open(pid, |s| s.parent == nest.pid())) {
+            if let Some(program) = first.and_then(|pid| PinnedProcess::open(pid, |s| s.parent == nest.pid()))
+            {
                 return Self { nest, program };
             }
-            if nest.wait(Duration::ZERO).is_some() || Instant::now() >= deadline {
-                panic!("{command:?} ended before it was seen, or did not start: {:?}", nest.stderr);
-            }
+            let may_come = nest.wait(Duration::ZERO).is_none() && Instant::now() < deadline;
+            assert!(may_come, "{command:?} ended before it was seen, or did not start: {:?}", nest.stderr);
             std::thread::yield_now();
         }
     }
@@ -96,7 +96,8 @@ impl Nest {
         let deadline = Instant::now() + limit;
         let left = || deadline.saturating_duration_since(Instant::now());
         let ends = [self.nest.stdout.read_to_end(left()), self.nest.stderr.read_to_end(left())];
-        let texts: Vec<String> = ends.iter().map(|end| end.as_ref().map_or_else(|e| e.text.clone(), Clone::clone)).collect();
+        let texts: Vec<String> =
+            ends.iter().map(|end| end.as_ref().map_or_else(|e| e.text.clone(), Clone::clone)).collect();
         let Some(status) = self.nest.wait(left()) else {
             return Err(format!("after {limit:?} there are {:?}; output {texts:?}", self.left()));
         };

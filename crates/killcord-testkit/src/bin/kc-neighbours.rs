@@ -51,7 +51,9 @@ fn main() -> io::Result<()> {
     let mut heard = Vec::new();
     said.read_to_end(&mut heard)?;
     // The sibling says a byte when it ends by itself, then the numbers.
-    let Some((b'!', heard)) = heard.split_first() else { return Err(io::Error::other("the sibling was ended")) };
+    let Some((b'!', heard)) = heard.split_first() else {
+        return Err(io::Error::other("the sibling was ended"));
+    };
     life::say(&format!("parent {:?}", recorded_signals()))?;
     life::say(&format!("sibling {heard:?}"))?;
     life::say(&format!("status {codes:?}"))
