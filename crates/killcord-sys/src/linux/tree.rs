@@ -221,11 +221,6 @@ impl Tree {
         Ok(&self.members)
     }
 
-    /// Whether a process group has a living member.
-    pub fn group_has_living(&mut self, group: u32) -> io::Result<bool> {
-        Ok(!self.group(group)?.is_empty())
-    }
-
     /// Reads `/proc` by way of the tree's own descriptor.
     pub fn proc(&mut self) -> &mut Proc {
         &mut self.proc

@@ -20,12 +20,22 @@ use std::time::Duration;
 /// process every few microseconds must not keep an order waiting.
 const REAP_AT_ONCE: u32 = 512;
 
+/// How often a group is looked at whose members cannot be waited for: no pidfd is to be had.
+const LOOK_AT_GROUP: Duration = Duration::from_millis(250);
+
 impl Keeper<'_> {
     /// Waits until something happens or a deadline comes, and says what.
     pub(super) fn wait(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
         self.report_exited();
-        let timeout = self.job.deadline().map(|t| t.since(now()));
+        let mut timeout = self.job.deadline().map(|t| t.since(now()));
+        let blind = matches!(self.held, Held::Group) && self.seen.status.is_some() && self.member.is_none();
+        if blind {
+            timeout = Some(timeout.map_or(LOOK_AT_GROUP, |t| t.min(LOOK_AT_GROUP)));
+        }
         self.poll_once(timeout, events)?;
+        if blind && events.is_empty() {
+            events.push_back(Event::Changed);
+        }
         if self.job.deadline().is_some_and(|t| now() >= t) {
             events.push_back(Event::Tick);
         }
@@ -38,7 +48,7 @@ impl Keeper<'_> {
     }
 
     fn poll_once(&mut self, timeout: Option<Duration>, events: &mut VecDeque<Event>) -> io::Result<()> {
-        let [cord, owner, warden, child, failure, populated] = poll::wait(
+        let [cord, owner, warden, child, failure, populated, member] = poll::wait(
             [
                 (self.cord.as_ref().map(AsFd::as_fd), Interest::Read),
                 (self.owner.as_ref().map(AsFd::as_fd), Interest::Read),
@@ -46,6 +56,7 @@ impl Keeper<'_> {
                 (Some(self.signals.as_fd()), Interest::Read),
                 (self.start.failure(), Interest::Read),
                 (self.held.leaf().filter(|_| self.leader_is_gone()).map(Leaf::events), Interest::Exception),
+                (self.member.as_ref().map(AsFd::as_fd), Interest::Read),
             ],
             timeout,
         )?;
@@ -69,7 +80,10 @@ impl Keeper<'_> {
             while self.signals.read()?.is_some() {}
             self.reap(events)?;
         }
-        if populated {
+        if member {
+            self.member = None;
+        }
+        if populated || member {
             events.push_back(Event::Changed);
         }
         Ok(())
