@@ -281,3 +281,19 @@ fn a_process_whose_first_thread_has_ended_is_no_zombie() {
         }
     }
 }
+
+#[test]
+fn a_signal_at_the_moment_of_the_end_does_not_change_how_it_ended() {
+    // An order that the keeper no longer reads must not hide its last word.
+    for (who, boundary) in Host::cells() {
+        let scene = Scene::new();
+        for _ in 0..20 {
+            let mut running = start(&scene, who, &options(boundary, &[]), "trap '' USR1; echo end; exit 3");
+            running.stdout.expect("end\n", SOON).unwrap();
+            while running.wait(Duration::ZERO).is_none() {
+                running.kill(Signal::USR1);
+            }
+            assert_eq!((end(&mut running).0, running.stderr.read_to_end(SOON).unwrap().as_str()), (3, ""));
+        }
+    }
+}

@@ -40,6 +40,10 @@ const TAKEN: [(i32, Option<Signal>); 9] = [
     (signals::SIGCHLD, None),
 ];
 
+/// The terminal's signals to stop. On a terminal we take them as well, and stop when the program has: a
+/// shell that saw us stopped would take the terminal from a program that is still tidying it up.
+const STOPPING: [i32; 3] = [signals::SIGTSTP, signals::SIGTTIN, signals::SIGTTOU];
+
 /// Runs the command and returns what to exit with.
 pub(crate) fn run(args: &Run) -> i32 {
     let program = args.command[0].to_string_lossy().into_owned();
@@ -64,6 +68,8 @@ enum Action {
     EndNow,
     /// The terminal is gone, and with it the owner.
     HungUp,
+    /// Stop, as anybody would.
+    Stop,
     /// We were stopped and go on.
     Continued,
     /// A child has ended.
@@ -75,6 +81,7 @@ enum Action {
 fn action(arrived: Arrived, shared: bool, ending: bool, terminal_gone: bool) -> Action {
     let known = TAKEN.iter().find(|(number, _)| *number == arrived.signal);
     match known {
+        None if STOPPING.contains(&arrived.signal) && !arrived.by_kernel => Action::Stop,
         Some((signals::SIGCHLD, _)) => Action::Child,
         Some((signals::SIGCONT, _)) => Action::Continued,
         Some((_, Some(Signal::Hup))) if terminal_gone => Action::HungUp,
@@ -154,7 +161,9 @@ impl Runner {
         // Ignored, as it may have been inherited, the kernel would reap our children before we look.
         signals::reset(signals::SIGCHLD);
         let taken: Vec<i32> = TAKEN.iter().map(|(n, _)| *n).filter(|n| !signals::is_ignored(*n)).collect();
-        let set = signals::Set::of(&taken);
+        // SIGTTOU being blocked, we can hand the terminal on from the background.
+        let stopping = STOPPING.into_iter().filter(|_| shared.is_some());
+        let set = signals::Set::of(&taken.into_iter().chain(stopping).collect::<Vec<_>>());
         let prepared = set.block_exactly().and_then(|()| SignalFd::new(&set));
         let signals = prepared.map_err(|e| format!("failed to prepare for signals: {e}"))?;
         let request = request(args, shared)?;
@@ -275,6 +284,10 @@ impl Runner {
             Action::End(ask) => self.order(&Order::End(Ladder { ask, grace: self.grace })),
             Action::EndNow => self.order(&Order::End(Ladder::now())),
             Action::HungUp => self.order(&Order::End(Ladder::short())),
+            Action::Stop => {
+                // SIGSTOP cannot fail.
+                let _ = process::stop_self();
+            }
             Action::Continued => self.continue_job(),
             Action::Child => self.reap(),
         }
@@ -293,8 +306,8 @@ impl Runner {
         }
     }
 
-    /// The leader alone was stopped, by a signal of its own and not by the terminal's key, which stops us
-    /// as well. The shell that waits for us would see nothing of it: stop like it.
+    /// The leader was stopped, by the terminal's key or a signal of its own. The shell that waits for us
+    /// would see nothing of it: stop like it.
     fn mirror_stop(&mut self) {
         let Some(group) = self.shared else { return };
         if !self.leader_is_stopped() {
@@ -307,8 +320,9 @@ impl Runner {
         let _ = process::stop_self();
     }
 
+    /// Before exec, and where there are no pidfds, what the keeper says is all that is known.
     fn leader_is_stopped(&self) -> bool {
-        let Some(pid) = self.job.leader() else { return false };
+        let Some(pid) = self.job.leader() else { return true };
         let stat = killcord_sys::proc::Proc::open().and_then(|mut p| p.stat(pid));
         stat.is_ok_and(|s| s.state == b'T')
     }
@@ -326,7 +340,7 @@ impl Runner {
         let (Some(group), Ok(tty)) = (self.shared, terminal::controlling()) else { return };
         let left_behind = terminal::foreground(&tty).is_ok_and(|g| g != group && !process::group_exists(g));
         if left_behind {
-            let _ = signals::Set::all().block_exactly();
+            // A terminal that has gone meanwhile needs no foreground.
             let _ = terminal::set_foreground(&tty, group);
         }
     }

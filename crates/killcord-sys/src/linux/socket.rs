@@ -70,7 +70,14 @@ pub fn receive(socket: BorrowedFd<'_>, most: usize) -> io::Result<Received> {
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let mut slices = [IoSliceMut::new(&mut data)];
-    let answer = rustix::io::retry_on_intr(|| rustix::net::recvmsg(socket, &mut slices, &mut control, flags));
+    let mut receive =
+        || rustix::io::retry_on_intr(|| rustix::net::recvmsg(socket, &mut slices, &mut control, flags));
+    let answer = match receive() {
+        // Said once, before everything else, when the other end closed with a message of ours unread. What
+        // it had sent before is still to be had.
+        Err(rustix::io::Errno::CONNRESET) => receive(),
+        answer => answer,
+    };
     let message = match answer {
         Ok(message) => message,
         Err(rustix::io::Errno::AGAIN) => return Ok(Received::Nothing),
@@ -153,4 +160,21 @@ pub fn wait_for_byte(fd: &OwnedFd) -> io::Result<bool> {
 pub fn write(fd: BorrowedFd<'_>, data: &[u8]) -> io::Result<()> {
     let n = rustix::io::retry_on_intr(|| rustix::io::write(fd, data))?;
     if n == data.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_last_word_is_heard_from_an_end_that_did_not_read_ours() {
+        let (ours, theirs) = pair().unwrap_or_else(|e| panic!("{e}"));
+        send(ours.as_fd(), b"an order", &[]).unwrap_or_else(|e| panic!("{e}"));
+        send(theirs.as_fd(), b"the last word", &[]).unwrap_or_else(|e| panic!("{e}"));
+        drop(theirs);
+        let heard = receive(ours.as_fd(), 64);
+        assert!(matches!(&heard, Ok(Received::Message(m, _)) if m == b"the last word"), "{heard:?}");
+        assert!(matches!(receive(ours.as_fd(), 64), Ok(Received::Closed)));
+    }
 }

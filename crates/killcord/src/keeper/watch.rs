@@ -5,6 +5,8 @@ use crate::arm::Held;
 use crate::message::{self, Incoming};
 use crate::numbers::now;
 use killcord_model::job::Event;
+use killcord_model::ladder::Ladder;
+use killcord_model::spec::Session;
 use killcord_model::status::ExitStatus;
 use killcord_model::wire::Order;
 use killcord_sys::cgroup::Leaf;
@@ -67,7 +69,7 @@ impl Keeper<'_> {
         if owner {
             self.owner = None;
             self.cord = None;
-            events.push_back(Event::OwnerGone);
+            self.owner_is_gone(events);
         }
         if cord && self.cord.is_some() {
             self.hear_owner(events);
@@ -89,6 +91,16 @@ impl Keeper<'_> {
         Ok(())
     }
 
+    /// On the owner's terminal nobody is asked first: the shell has its terminal back by now, and a shell
+    /// of the job that lived on for half a second would take it away again, which the outer one answers
+    /// by exiting.
+    fn owner_is_gone(&self, events: &mut VecDeque<Event>) {
+        if matches!(self.request.spec.session, Session::Shared { .. }) {
+            events.push_back(Event::Order(Order::End(Ladder::now())));
+        }
+        events.push_back(Event::OwnerGone);
+    }
+
     fn leader_is_gone(&self) -> bool {
         self.leader.is_none()
     }
@@ -102,7 +114,7 @@ impl Keeper<'_> {
             Ok(Incoming::Nothing) => {}
             Ok(Incoming::Closed) => {
                 self.cord = None;
-                events.push_back(Event::OwnerGone);
+                self.owner_is_gone(events);
             }
             // An owner of another version, or a cord in wrong hands: what it wants is not known, and
             // that it holds the cord is what counts.
