@@ -59,7 +59,14 @@ pub enum Received {
 pub fn receive(socket: BorrowedFd<'_>, most: usize) -> io::Result<Received> {
     let peek = RecvFlags::DONTWAIT | RecvFlags::PEEK | RecvFlags::TRUNC;
     let mut nothing = [0u8; 0];
-    let size = match rustix::io::retry_on_intr(|| rustix::net::recv(socket, &mut nothing, peek)) {
+    let mut ask = || rustix::io::retry_on_intr(|| rustix::net::recv(socket, &mut nothing, peek));
+    let answer = match ask() {
+        // Said once, before everything else, when the other end closed with a message of ours unread. What
+        // it had sent before is still to be had.
+        Err(rustix::io::Errno::CONNRESET) => ask(),
+        answer => answer,
+    };
+    let size = match answer {
         Ok((_, 0)) | Err(rustix::io::Errno::CONNRESET) => return Ok(Received::Closed),
         Ok((_, size)) => size,
         Err(rustix::io::Errno::AGAIN) => return Ok(Received::Nothing),
@@ -70,20 +77,8 @@ pub fn receive(socket: BorrowedFd<'_>, most: usize) -> io::Result<Received> {
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let mut slices = [IoSliceMut::new(&mut data)];
-    let mut receive =
-        || rustix::io::retry_on_intr(|| rustix::net::recvmsg(socket, &mut slices, &mut control, flags));
-    let answer = match receive() {
-        // Said once, before everything else, when the other end closed with a message of ours unread. What
-        // it had sent before is still to be had.
-        Err(rustix::io::Errno::CONNRESET) => receive(),
-        answer => answer,
-    };
-    let message = match answer {
-        Ok(message) => message,
-        Err(rustix::io::Errno::AGAIN) => return Ok(Received::Nothing),
-        Err(rustix::io::Errno::CONNRESET) => return Ok(Received::Closed),
-        Err(e) => return Err(e.into()),
-    };
+    let message =
+        rustix::io::retry_on_intr(|| rustix::net::recvmsg(socket, &mut slices, &mut control, flags))?;
     let mut fds = Vec::new();
     for part in control.drain() {
         if let RecvAncillaryMessage::ScmRights(rights) = part {
