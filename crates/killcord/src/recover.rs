@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// The children of this process, for telling those that were there before a job from those that come to
 /// a subreaper later.
-pub fn children() -> Vec<u32> {
+pub(crate) fn children() -> Vec<u32> {
     let mut all = Vec::new();
     if let Ok(mut proc) = killcord_sys::proc::Proc::open() {
         // A list that cannot be read is empty: nothing will be ended on its account either, since the
@@ -34,7 +34,7 @@ pub fn children() -> Vec<u32> {
 ///
 /// For a process that is a subreaper and whose only other children are in `spare`: whatever else is
 /// below it came from the job. `signals` is where `SIGCHLD` arrives.
-pub fn end_what_came_to_us(job: &Job, spare: &[u32], signals: &SignalFd) -> Verdict {
+pub(crate) fn end_what_came_to_us(job: &Job, spare: &[u32], signals: &SignalFd) -> Verdict {
     let mut tree = match Tree::new() {
         Ok(tree) => tree,
         Err(e) => return Verdict::Unconfirmed(format!("/proc: {e}")),
@@ -65,7 +65,7 @@ pub fn end_what_came_to_us(job: &Job, spare: &[u32], signals: &SignalFd) -> Verd
 
 /// Reaps our children until none is left but those in `spare`, or the time is over. For the end of an
 /// owner that is a subreaper: a keeper whose warden was faster is on its way out below us.
-pub fn reap_until_alone(spare: &[u32], signals: &SignalFd, within: Duration) {
+pub(crate) fn reap_until_alone(spare: &[u32], signals: &SignalFd, within: Duration) {
     let end = now().after(within);
     loop {
         match child::next() {
@@ -118,7 +118,7 @@ fn remove_cgroup(job: JobId, boundary: Option<Boundary>) {
 }
 
 /// Reaps every child that has ended.
-pub fn reap_all() -> Vec<(u32, Change)> {
+pub(crate) fn reap_all() -> Vec<(u32, Change)> {
     let mut ended = Vec::new();
     while let Ok(Wait::Child(pid, change)) = child::next() {
         if matches!(change, Change::Exited(_) | Change::Killed(_)) {

@@ -213,7 +213,9 @@ impl Keeper<'_> {
         let mut events = std::collections::VecDeque::new();
         // Whoever is gone by now is seen before anything is started.
         self.look_for_the_living(&mut events)?;
-        events.push_back(Event::Armed);
+        if !self.request.wait_for_go {
+            events.push_back(Event::Armed);
+        }
         loop {
             while let Some(event) = events.pop_front() {
                 for effect in self.job.step(event, now()) {

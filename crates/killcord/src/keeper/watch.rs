@@ -108,6 +108,7 @@ impl Keeper<'_> {
     fn hear_owner(&mut self, events: &mut VecDeque<Event>) {
         let Some(cord) = &self.cord else { return };
         match message::receive::<Order>(cord.as_fd()) {
+            Ok(Incoming::Message(Order::Go, _)) => events.push_back(Event::Armed),
             Ok(Incoming::Message(Order::HandOver, _)) => self.belong_to(None),
             Ok(Incoming::Message(Order::Adopt, fds)) => self.belong_to(fds.into_iter().next()),
             Ok(Incoming::Message(order, _)) => events.push_back(Event::Order(order)),
