@@ -130,8 +130,9 @@ fn a_shell_in_a_shell_has_its_own_job_control() {
         // Ctrl-C at a prompt is a shell's business.
         shell.keys("half a line");
         shell.sees("half a line");
+        // A shell that is interrupted while it draws its prompt draws it at the next line.
         shell.keys("\x03");
-        shell.sees("inner> ");
+        shell.insists("\n", "inner> ");
         shell.line("exit 3");
         shell.prompt();
         shell.status(3);
@@ -325,5 +326,31 @@ fn a_program_that_dies_in_the_foreground_leaves_the_terminal_to_the_shell() {
         shell.line("sh -c 'read x; echo got $x.'");
         shell.line("word");
         shell.sees("got word.");
+    }
+}
+
+#[test]
+fn the_first_process_of_a_namespace_has_the_terminal_too() {
+    for (who, boundary) in Host::cells() {
+        if !Host::get().has(Need::PidNamespace(who)) {
+            skip!(Need::PidNamespace(who), continue);
+        }
+        let scene = Scene::new();
+        let mut shell = Shell::start(&scene, who, boundary);
+        let user = if who == killcord_testkit::Who::User { "--user --map-root-user" } else { "" };
+        // Its process group and session began outside and have no number inside.
+        shell.line(&format!("unshare {user} --pid --fork --mount-proc $K sh -c 'echo rea\"\"dy; read x; echo got $x.; exec \"$L\" leaf 60'"));
+        shell.sees("ready");
+        shell.line("word");
+        shell.sees("got word.");
+        scene.wait_names(&["leaf"], SOON);
+        let pinned = scene.pin();
+        shell.keys("\x03");
+        shell.prompt();
+        pinned.wait_gone(SOON).unwrap();
+        shell.status(130);
+        shell.line("read x; echo got $x.");
+        shell.line("again");
+        shell.sees("got again.");
     }
 }

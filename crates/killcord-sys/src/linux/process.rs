@@ -58,9 +58,10 @@ pub fn parent_pid() -> Option<u32> {
     rustix::process::getppid().map(|p| p.as_raw_nonzero().get() as u32)
 }
 
-/// This process's group.
+/// Our process group; 0 when it began outside our pid namespace and has no number here.
 pub fn own_group() -> u32 {
-    rustix::process::getpgrp().as_raw_nonzero().get() as u32
+    // SAFETY: getpgrp touches no memory. Not rustix, for which every group has a number.
+    unsafe { libc::getpgrp() as u32 }
 }
 
 /// The real user's number.

@@ -70,7 +70,8 @@ impl Runner {
         let exactly_group = options.boundary == Choice::Exactly(Boundary::Group);
         let on_terminal = on_our_terminal() && !exactly_group;
         let standard = standard_streams(on_terminal).map_err(Error::io("open /dev/null"))?;
-        let shared = on_terminal.then(process::own_group);
+        let shared = on_terminal.then(group_on_terminal).transpose();
+        let shared = shared.map_err(Error::io("lead a process group on the terminal"))?;
         let parent = watched_parent(options, on_terminal)?;
         // Whatever came before the job stays as it is; the subreaper is the net under warden and keeper.
         let spare = recover::children();
@@ -347,6 +348,18 @@ fn open_directory() -> Result<OwnedFd> {
 /// Whether one of our standard streams is the terminal that controls us.
 fn on_our_terminal() -> bool {
     terminal::is_ours(io::stdin()) || terminal::is_ours(io::stdout()) || terminal::is_ours(io::stderr())
+}
+
+/// The group that we share with the job. One that began outside our pid namespace has no number by which
+/// the job could join it: then we lead one of our own, in the foreground.
+fn group_on_terminal() -> io::Result<u32> {
+    if process::own_group() == 0 {
+        process::new_group()?;
+        // From the background, where we are now, only who blocks SIGTTOU may.
+        signals::Set::of(&[signals::SIGTTOU]).block_exactly()?;
+        terminal::set_foreground(terminal::controlling()?, process::own_group())?;
+    }
+    Ok(process::own_group())
 }
 
 /// What the job gets as 0, 1 and 2: ours, but null for a stdin that is a terminal which is not ours to
