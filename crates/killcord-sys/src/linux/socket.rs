@@ -59,14 +59,7 @@ pub enum Received {
 pub fn receive(socket: BorrowedFd<'_>, most: usize) -> io::Result<Received> {
     let peek = RecvFlags::DONTWAIT | RecvFlags::PEEK | RecvFlags::TRUNC;
     let mut nothing = [0u8; 0];
-    let mut ask = || rustix::io::retry_on_intr(|| rustix::net::recv(socket, &mut nothing, peek));
-    let answer = match ask() {
-        // Said once, before everything else, when the other end closed with a message of ours unread. What
-        // it had sent before is still to be had.
-        Err(rustix::io::Errno::CONNRESET) => ask(),
-        answer => answer,
-    };
-    let size = match answer {
+    let size = match past_reset(|| rustix::net::recv(socket, &mut nothing, peek)) {
         Ok((_, 0)) | Err(rustix::io::Errno::CONNRESET) => return Ok(Received::Closed),
         Ok((_, size)) => size,
         Err(rustix::io::Errno::AGAIN) => return Ok(Received::Nothing),
@@ -77,8 +70,7 @@ pub fn receive(socket: BorrowedFd<'_>, most: usize) -> io::Result<Received> {
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let mut slices = [IoSliceMut::new(&mut data)];
-    let message =
-        rustix::io::retry_on_intr(|| rustix::net::recvmsg(socket, &mut slices, &mut control, flags))?;
+    let message = past_reset(|| rustix::net::recvmsg(socket, &mut slices, &mut control, flags))?;
     let mut fds = Vec::new();
     for part in control.drain() {
         if let RecvAncillaryMessage::ScmRights(rights) = part {
@@ -93,6 +85,15 @@ pub fn receive(socket: BorrowedFd<'_>, most: usize) -> io::Result<Received> {
     }
     data.truncate(message.bytes);
     Ok(Received::Message(data, fds))
+}
+
+/// A reset is said once, before everything else, when the other end closed with a message of ours unread.
+/// What it had sent before is still to be had, so the call is made again.
+fn past_reset<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    match rustix::io::retry_on_intr(&mut call) {
+        Err(rustix::io::Errno::CONNRESET) => rustix::io::retry_on_intr(call),
+        answer => answer,
+    }
 }
 
 /// Puts a large message into a sealed memory file (`memfd_create(2)`).
