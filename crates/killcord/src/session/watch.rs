@@ -302,9 +302,11 @@ impl Runner {
         let verdict = known
             .or_else(|| self.wait_for_warden())
             .unwrap_or_else(|| recover::end_what_came_to_us(&self.job, &self.spare, &self.signals));
+        // The init of a namespace dies with the warden, as the kernel has it.
+        let with_warden = self.owner.is_none() && self.job.boundary() == Some(Boundary::Namespace);
         End {
             status: self.exited.or(Some(ExitStatus::Signal(signals::SIGKILL))),
-            cause: Cause::KeeperGone,
+            cause: if with_warden { Cause::WardenGone } else { Cause::KeeperGone },
             boundary: self.job.boundary().unwrap_or(Boundary::Group),
             verdict,
             duration: clock::now().saturating_sub(self.started),
