@@ -219,13 +219,15 @@ pub struct Cord {
     /// The leaf's `cgroup.kill`, so that the job can be ended when warden and keeper are killed.
     kill: Option<OwnedFd>,
     leader: Option<OwnedFd>,
+    /// The keeper's pidfd, where it is the init of the job's namespace: it ends only with all the others.
+    init: Option<OwnedFd>,
     boundary: Option<Boundary>,
     notes: Vec<String>,
 }
 
 impl Cord {
     fn new(id: JobId, socket: OwnedFd) -> Self {
-        Self { id, socket, kill: None, leader: None, boundary: None, notes: Vec::new() }
+        Self { id, socket, kill: None, leader: None, init: None, boundary: None, notes: Vec::new() }
     }
 
     /// A cord that came from another process. Its first order must be to adopt it.
@@ -272,7 +274,9 @@ impl Cord {
                     Report::Armed { boundary, notes } => {
                         self.boundary = Some(*boundary);
                         self.notes.clone_from(notes);
-                        self.kill = fds.into_iter().next();
+                        let fd = fds.into_iter().next();
+                        (self.kill, self.init) =
+                            if *boundary == Boundary::Namespace { (None, fd) } else { (fd, None) };
                     }
                     Report::Started { .. } => self.leader = fds.into_iter().next(),
                     _ => {}
@@ -290,6 +294,21 @@ impl Cord {
     /// `EPIPE` when the keeper is gone.
     pub fn order(&self, order: &Order) -> io::Result<()> {
         message::send(self.socket.as_fd(), order, &[])
+    }
+
+    /// Kills the leader through its pidfd and waits until it has ended, for as long as `within`.
+    pub(crate) fn kill_leader(&self, within: Duration) -> io::Result<bool> {
+        let Some(leader) = &self.leader else { return Ok(true) };
+        // If it is gone already, that is what is wanted.
+        let _ = pidfd::signal_through(leader.as_fd(), signals::SIGKILL);
+        pidfd::wait_ended(leader.as_fd(), Some(within))
+    }
+
+    /// Waits until the init of the job's namespace has ended, for as long as `within`; `None` where there is
+    /// none, or no handle on it.
+    pub(crate) fn init_ended(&self, within: Duration) -> Option<bool> {
+        let init = self.init.as_ref()?;
+        pidfd::wait_ended(init.as_fd(), Some(within)).ok()
     }
 
     /// Ends the job's cgroup directly. For a job whose keeper is gone; nothing happens on boundaries

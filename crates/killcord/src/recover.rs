@@ -88,7 +88,8 @@ pub fn reap_until_alone(spare: &[u32], signals: &SignalFd, within: Duration) {
 /// Ends what can be told to be of this job by the name in its environment, for an owner that is no
 /// subreaper. What has dropped its environment is not found: the verdict says so.
 pub(crate) fn end_by_mark(job: &Job) -> Verdict {
-    if job.boundary() == Some(Boundary::Namespace) {
+    // The cord ends before the init does: it is its pidfd that says that the kernel has ended the others.
+    if job.boundary() == Some(Boundary::Namespace) && job.init_ended(LOOK) == Some(true) {
         return Verdict::Empty(Evidence::NamespaceReaped);
     }
     let assignment = format!("{JOB_VARIABLE}={}", job.id());
@@ -97,8 +98,10 @@ pub(crate) fn end_by_mark(job: &Job) -> Verdict {
     while clean < 2 && now() < end {
         // Whether it worked is what the next look says.
         let _ = job.kill_cgroup();
+        // One that is just dying of its keeper's death has no environment any more.
+        let leader_gone = job.kill_leader(KILL_AGAIN).unwrap_or(false);
         match mark::end(&assignment) {
-            Ok(0) => clean += 1,
+            Ok(0) if leader_gone => clean += 1,
             Ok(_) => clean = 0,
             Err(e) => return Verdict::Unconfirmed(format!("/proc: {e}")),
         }
