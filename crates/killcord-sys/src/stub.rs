@@ -285,13 +285,7 @@ pub mod limits {
     pub struct Limits(());
 
     impl Limits {
-        pub fn arm(
-            &mut self,
-            _: Option<BorrowedFd<'_>>,
-            _: &str,
-            _: Resource,
-            _: u64,
-        ) -> io::Result<()> {
+        pub fn arm(&mut self, _: Option<BorrowedFd<'_>>, _: &str, _: Resource, _: u64) -> io::Result<()> {
             refused()
         }
 

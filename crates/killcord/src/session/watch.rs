@@ -12,13 +12,13 @@ use killcord_model::spec::{Bytes, OOM_SCORE_ADJ, Request, Session, Spec};
 use killcord_model::status::ExitStatus;
 use killcord_model::verdict::{Cause, End, Members, Usage, Verdict};
 use killcord_model::wire::{FromWarden, Order, Refusal, Report, Stage};
+use killcord_sys::os::OsStrExt;
+use killcord_sys::os::{AsFd, OwnedFd};
 use killcord_sys::pidfd::Pidfd;
 use killcord_sys::poll::{self, Interest};
 use killcord_sys::signals::{self, Arrived, SignalFd};
 use killcord_sys::{clock, descriptors, process, terminal};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 /// How long the warden has to finish when its job is over. It has nothing left to do then.
