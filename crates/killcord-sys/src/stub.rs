@@ -5,6 +5,7 @@
 //! come from an operation that is refused has no value, so that its methods need no answer.
 
 #![expect(missing_docs, reason = "documented once, in `linux`")]
+#![expect(clippy::wildcard_imports, reason = "each module needs most of the few names above")]
 
 use crate::os::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::convert::Infallible as Never;
@@ -695,10 +696,6 @@ pub mod terminal {
 
     pub fn is_ours<F: AsFd>(_: F) -> bool {
         false
-    }
-
-    pub fn is_terminal<F: AsFd>(fd: F) -> bool {
-        io::IsTerminal::is_terminal(&fd.as_fd())
     }
 
     pub fn columns<F: AsFd>(_: F) -> Option<u16> {

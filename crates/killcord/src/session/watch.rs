@@ -18,7 +18,7 @@ use killcord_sys::pidfd::Pidfd;
 use killcord_sys::poll::{self, Interest};
 use killcord_sys::signals::{self, Arrived, SignalFd};
 use killcord_sys::{clock, descriptors, process, terminal};
-use std::io;
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 /// How long the warden has to finish when its job is over. It has nothing left to do then.
@@ -365,7 +365,7 @@ fn group_on_terminal() -> io::Result<u32> {
 /// What the job gets as 0, 1 and 2: ours, but null for a stdin that is a terminal which is not ours to
 /// read.
 fn standard_streams(on_terminal: bool) -> io::Result<[OwnedFd; 3]> {
-    let foreign = terminal::is_terminal(io::stdin()) && !on_terminal;
+    let foreign = io::stdin().is_terminal() && !on_terminal;
     let stdin = if foreign { descriptors::null()? } else { copy(io::stdin())? };
     Ok([stdin, copy(io::stdout())?, copy(io::stderr())?])
 }
