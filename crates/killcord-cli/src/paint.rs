@@ -1,7 +1,7 @@
 //! Colour and columns, where somebody looks.
 
 use killcord_sys::terminal;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 /// How wide text is made for a pipe, and at most for a terminal: longer lines are hard to read.
 const WIDEST: usize = 100;
@@ -32,7 +32,7 @@ pub(crate) struct Paint {
 impl Paint {
     /// Looks at standard output and at the environment (`NO_COLOR`, see no-color.org, and `TERM`).
     pub(crate) fn of_stdout() -> Self {
-        let terminal = terminal::is_terminal(io::stdout());
+        let terminal = io::stdout().is_terminal();
         let set = |name| std::env::var_os(name).filter(|v| !v.is_empty());
         let dumb = set("TERM").is_none_or(|term| term == "dumb");
         let columns = terminal::columns(io::stdout()).map_or(WIDEST, usize::from).min(WIDEST);

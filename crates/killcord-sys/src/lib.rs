@@ -1,13 +1,24 @@
 //! The system calls of killcord, and its only unsafe code.
 //!
-//! What a platform must provide is the list of modules below; nothing outside this crate asks which
+//! What a platform must provide is the list of modules in `stub`; nothing outside this crate asks which
 //! platform it is. Functions are thin: they name the system call they make, the edge cases that were
 //! met, and where the rule stands. They decide nothing.
+//!
+//! On every system but Linux, and with `--cfg killcord_stub`, the stub stands in: the same names, each of
+//! which refuses.
 
-#[cfg(feature = "fixture")]
+#[cfg(all(feature = "fixture", target_os = "linux"))]
 pub mod fixture;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(killcord_stub)))]
 mod linux;
+#[cfg(any(not(target_os = "linux"), killcord_stub))]
+mod stub;
 
-#[cfg(target_os = "linux")]
+#[cfg_attr(unix, path = "os/unix.rs")]
+#[cfg_attr(windows, path = "os/windows.rs")]
+pub mod os;
+
+#[cfg(all(target_os = "linux", not(killcord_stub)))]
 pub use linux::*;
+#[cfg(any(not(target_os = "linux"), killcord_stub))]
+pub use stub::*;

@@ -6,8 +6,8 @@ use killcord_model::spec::Limits as Wanted;
 use killcord_model::wire::Refusal;
 use killcord_sys::cgroup::{Leaf, Own};
 use killcord_sys::limits::{self, Limits, Resource};
+use killcord_sys::os::BorrowedFd;
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 /// What holds a job, with everything open that its end will need.

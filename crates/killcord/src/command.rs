@@ -11,11 +11,11 @@ use killcord_model::id::JobId;
 use killcord_model::spec::{
     Bytes, Leftovers, Limits, OOM_SCORE_ADJ, Policy, Request, ResourceLimit, Session, Spec,
 };
+use killcord_sys::os::OsStrExt;
+use killcord_sys::os::{AsFd, BorrowedFd, OwnedFd};
 use killcord_sys::{descriptors, pty, socket};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -333,7 +333,7 @@ fn open_directory(path: &Path) -> Result<OwnedFd> {
 
 impl Stdio {
     /// The job's end of an input, and ours.
-    fn for_reading(&self, own: std::os::fd::BorrowedFd<'_>) -> std::io::Result<(OwnedFd, Option<OwnedFd>)> {
+    fn for_reading(&self, own: BorrowedFd<'_>) -> std::io::Result<(OwnedFd, Option<OwnedFd>)> {
         match &self.0 {
             Source::Piped => socket::pipe().map(|(read, write)| (read, Some(write))),
             other => other.copy(own).map(|fd| (fd, None)),
@@ -341,7 +341,7 @@ impl Stdio {
     }
 
     /// The job's end of an output, and ours.
-    fn for_writing(&self, own: std::os::fd::BorrowedFd<'_>) -> std::io::Result<(OwnedFd, Option<OwnedFd>)> {
+    fn for_writing(&self, own: BorrowedFd<'_>) -> std::io::Result<(OwnedFd, Option<OwnedFd>)> {
         match &self.0 {
             Source::Piped => socket::pipe().map(|(read, write)| (write, Some(read))),
             other => other.copy(own).map(|fd| (fd, None)),
@@ -350,7 +350,7 @@ impl Stdio {
 }
 
 impl Source {
-    fn copy(&self, own: std::os::fd::BorrowedFd<'_>) -> std::io::Result<OwnedFd> {
+    fn copy(&self, own: BorrowedFd<'_>) -> std::io::Result<OwnedFd> {
         match self {
             Self::Null | Self::Piped => descriptors::null(),
             Self::Inherit => own.try_clone_to_owned(),

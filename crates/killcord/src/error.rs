@@ -13,6 +13,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// killcord does not know this system yet. Nothing ran.
+    #[error("not supported here yet: Linux only so far")]
+    Unsupported,
     /// There is no warden to be had. Nothing ran.
     #[error(
         "no warden: call killcord::init() first in main, or install `killcord` \
@@ -76,6 +79,11 @@ pub enum Error {
     },
 }
 
+/// Whether this system is one on which jobs can be held at all.
+pub(crate) fn supported() -> Result<()> {
+    killcord_sys::supported().map_err(|_| Error::Unsupported)
+}
+
 fn list(tried: &[(Boundary, String)]) -> String {
     let tried: Vec<String> = tried.iter().map(|(b, why)| format!("{b}: {why}")).collect();
     if tried.is_empty() {
@@ -98,7 +106,7 @@ impl Error {
 
     /// From what a keeper or warden answered.
     pub(crate) fn from_refusal(refusal: Refusal, program: &[u8]) -> Self {
-        use std::os::unix::ffi::OsStrExt;
+        use killcord_sys::os::OsStrExt;
         let path = |bytes: &[u8]| PathBuf::from(std::ffi::OsStr::from_bytes(bytes));
         match refusal {
             Refusal::Failed { stage, errno, what } => Self::NotStarted {

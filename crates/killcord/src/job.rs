@@ -1,6 +1,6 @@
 //! A started job, on its cord.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, supported};
 use crate::link::{Cord, Grip, Heard};
 use crate::numbers::now;
 use crate::output::{self, Output};
@@ -15,9 +15,9 @@ use killcord_model::status::ExitStatus;
 use killcord_model::time::Time;
 use killcord_model::verdict::{Cause, End, Members, Usage, Verdict};
 use killcord_model::wire::{Order, Refusal, Report};
+use killcord_sys::os::{AsFd, BorrowedFd, OwnedFd};
 use killcord_sys::poll::{self, Interest};
 use killcord_sys::{pidfd, process};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{ChildStderr, ChildStdin, ChildStdout};
 use std::sync::Arc;
 use std::time::Duration;
@@ -378,6 +378,7 @@ impl Job {
     /// # Errors
     /// When the descriptor is no cord, or its keeper is gone.
     pub fn adopt(fd: OwnedFd, id: JobId) -> Result<Self> {
+        supported()?;
         let cord = Cord::adopted(id, fd);
         let me = pidfd::Pidfd::open(process::own_pid()).ok();
         cord.adopt(me.as_ref().map(AsFd::as_fd)).map_err(Error::io("adopt the job"))?;

@@ -8,12 +8,12 @@ use killcord_model::id::JobId;
 use killcord_model::spec::Request;
 use killcord_model::wire::{FromWarden, Order, Report, ToWarden, VERSION};
 use killcord_sys::child::{self, Wait};
+use killcord_sys::os::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use killcord_sys::pidfd::{self, Pidfd};
 use killcord_sys::process::{self, Fork};
 use killcord_sys::{cgroup, descriptors, signals, socket, spawn};
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// The environment variable by which an executable is called as a warden.

@@ -1,10 +1,10 @@
 //! Messages of the model on sockets of the system.
 
 use killcord_model::wire::{self, LARGEST_DATAGRAM, LARGEST_MESSAGE, ToWarden};
+use killcord_sys::os::{AsFd, BorrowedFd, OwnedFd};
 use killcord_sys::socket::{self, Received};
 use serde::{Serialize, de::DeserializeOwned};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// What came in.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use crate::numbers::now;
 use killcord_model::job::DRAIN;
 use killcord_model::time::Time;
 use killcord_model::verdict::End;
+use killcord_sys::os::{AsFd, BorrowedFd};
 use killcord_sys::poll::{self, Interest};
 use killcord_sys::socket;
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd};
 
 /// What was kept of one stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

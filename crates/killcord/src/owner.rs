@@ -1,7 +1,7 @@
 //! The owner: a process on whose behalf commands run, with a warden of its own.
 
 use crate::command::Command;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, supported};
 use crate::link::{self, Cord, Heard, Link, Streams};
 use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::id::JobId;
@@ -9,13 +9,13 @@ use killcord_model::ladder::GRACE;
 use killcord_model::spec::Request;
 use killcord_model::verdict::Verdict;
 use killcord_model::wire::{FromWarden, Stage};
-use killcord_sys::{clock, poll};
+use killcord_sys::os::AsFd;
+use killcord_sys::os::OsStrExt;
+use killcord_sys::{clock, os, poll};
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr};
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -107,8 +107,9 @@ impl Builder {
     /// Starts the warden.
     ///
     /// # Errors
-    /// [`Error::NoWarden`] when there is none to be had.
+    /// [`Error::NoWarden`] when there is none to be had, [`Error::Unsupported`] on anything but Linux.
     pub fn build(self) -> Result<Owner> {
+        supported()?;
         let link = match self.execute_warden() {
             Ok(link) => Some(link),
             Err(_) if self.uncontained => None,
@@ -140,21 +141,16 @@ impl Builder {
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path)
             .map(|dir| dir.join("killcord"))
-            .find(|file| is_executable(file))
+            .find(|file| os::is_executable(file))
             .ok_or_else(|| Error::NoWarden { why: "there is no `killcord` in PATH".to_owned() })
     }
-}
-
-fn is_executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
 impl Owner {
     /// An owner with the default settings. Its warden is started at once.
     ///
     /// # Errors
-    /// [`Error::NoWarden`].
+    /// As [`Builder::build`].
     pub fn new() -> Result<Self> {
         Self::builder().build()
     }

@@ -13,7 +13,7 @@ mod attempt;
 mod mechanisms;
 mod witness;
 
-use crate::error::Error;
+use crate::error::{Error, supported};
 use killcord_model::boundary::{Aftermath, Boundary, Choice, Killed, candidates};
 use killcord_sys::clock;
 use serde::{Deserialize, Serialize};
@@ -159,8 +159,9 @@ impl Findings {
 /// told apart from the wardens that are forked here one after the other.
 ///
 /// # Errors
-/// [`Error::Io`] when not even a warden can be forked. That a boundary cannot be had is a finding.
+/// [`Error::Unsupported`] on anything but Linux; [`Error::Io`] when not even a warden can be forked. That a boundary cannot be had is a finding.
 pub fn probe(witness: &Witness) -> Result<Findings, Error> {
+    supported()?;
     let begun = clock::now();
     let (mechanisms, obstacles) = mechanisms::look();
     let strongest_first = [Boundary::Namespace, Boundary::Cgroup, Boundary::Tree, Boundary::Group];

@@ -11,10 +11,10 @@ use killcord_model::verdict::{Evidence, NAMED, Verdict};
 use killcord_sys::cgroup::Own;
 use killcord_sys::child::{self, Change, Wait};
 use killcord_sys::mark;
+use killcord_sys::os::AsFd;
 use killcord_sys::poll::{self, Interest};
 use killcord_sys::signals::SignalFd;
 use killcord_sys::tree::Tree;
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// The children of this process, for telling those that were there before a job from those that come to

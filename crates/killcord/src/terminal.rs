@@ -1,9 +1,9 @@
 //! A job's own pseudo-terminal, from the owner's side.
 
+use killcord_sys::os::{AsFd, BorrowedFd, OwnedFd};
 use killcord_sys::pty;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The master of a job's terminal: what the job prints can be read from it, and what is written to it is
 /// typed. When it is dropped the terminal hangs up.

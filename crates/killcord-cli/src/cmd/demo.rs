@@ -15,10 +15,10 @@ use crate::paint::{Look, Paint, show};
 use clap::ValueEnum;
 use half::{Half, Stop};
 use killcord_model::status;
+use killcord_sys::os::OsStringExt;
 use killcord_sys::signals::{self, Set, SignalFd};
 use picture::milliseconds;
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
 use std::process::Command;
 use std::time::Duration;
 
@@ -33,6 +33,10 @@ const PROMISED: Duration = Duration::from_secs(2);
 pub(crate) fn demo(args: &args::Demo) -> i32 {
     if let Some(role) = &args.role {
         return role::play(role);
+    }
+    if killcord_sys::supported().is_err() {
+        say(&killcord::Error::Unsupported.to_string());
+        return status::FAILED;
     }
     // A caller may ignore it, and then the kernel reaps behind our back.
     signals::reset(signals::SIGCHLD);

@@ -6,9 +6,9 @@ use crate::paint::{Look, Paint, show};
 use killcord::probe::{self, CgroupKill, Findings, Found, Mechanisms, Witness};
 use killcord_model::boundary::Aftermath;
 use killcord_model::status;
+use killcord_sys::os::{OsStrExt, OsStringExt};
 use killcord_sys::signals;
 use std::fmt::Write;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Below this many columns the table becomes paragraphs.
 const NARROW: usize = 76;
@@ -23,6 +23,11 @@ pub(crate) fn doctor(args: &Doctor) -> i32 {
     let witness = Witness { program: own_program(), args: vec![b"doctor".into(), b"--witness".into()] };
     let found = match probe::probe(&witness) {
         Ok(found) => found,
+        // That nothing is held here is the finding.
+        Err(e @ killcord::Error::Unsupported) => {
+            say(&e.to_string());
+            return 1;
+        }
         Err(e) => {
             say(&e.to_string());
             return status::FAILED;

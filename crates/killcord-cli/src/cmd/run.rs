@@ -9,9 +9,9 @@ use killcord_model::spec::{Limits, Policy};
 use killcord_model::status;
 use killcord_model::verdict::{Cause, End, Fate, Members, Verdict};
 use killcord_model::wire::{Refusal, Stage};
+use killcord_sys::os::OsStrExt;
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 /// Runs the command and returns what to exit with.

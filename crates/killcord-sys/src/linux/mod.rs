@@ -21,3 +21,11 @@ pub mod socket;
 pub mod spawn;
 pub mod terminal;
 pub mod tree;
+
+/// Whether this system is supported: it is.
+///
+/// # Errors
+/// `Unsupported` elsewhere.
+pub fn supported() -> std::io::Result<()> {
+    Ok(())
+}

@@ -158,6 +158,11 @@ pub fn write(fd: BorrowedFd<'_>, data: &[u8]) -> io::Result<()> {
     if n == data.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
+/// Whether somebody listens on the stream socket at this path; nothing is said to them.
+pub fn answers(path: &std::path::Path) -> bool {
+    std::os::unix::net::UnixStream::connect(path).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

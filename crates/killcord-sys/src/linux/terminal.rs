@@ -16,11 +16,6 @@ pub fn is_ours<F: AsFd>(fd: F) -> bool {
     rustix::termios::isatty(fd.as_fd()) && own >= 0 && its == own
 }
 
-/// Whether a descriptor is a terminal at all.
-pub fn is_terminal<F: AsFd>(fd: F) -> bool {
-    rustix::termios::isatty(fd)
-}
-
 /// The width of a terminal in columns.
 pub fn columns<F: AsFd>(fd: F) -> Option<u16> {
     rustix::termios::tcgetwinsize(fd).ok().map(|w| w.ws_col).filter(|c| *c > 0)

@@ -11,12 +11,12 @@ use killcord_model::time::Time;
 use killcord_model::verdict::{Cause, End, Evidence, Fate, Members, NAMED, Usage, Verdict};
 use killcord_model::wire::Report;
 use killcord_sys::cgroup::Leaf;
+use killcord_sys::os::AsFd;
 use killcord_sys::pidfd::Pidfd;
 use killcord_sys::poll::{self, Interest};
 use killcord_sys::{child, namespace, process, signals, socket};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// How long the last report waits for room on the cord: an owner that does not read does not keep its

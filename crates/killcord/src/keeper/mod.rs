@@ -18,6 +18,7 @@ use killcord_model::status::ExitStatus;
 use killcord_model::verdict::Members;
 use killcord_sys::limits::Limits;
 use killcord_sys::namespace::{self, Through};
+use killcord_sys::os::{AsFd, OwnedFd};
 use killcord_sys::pidfd::Pidfd;
 use killcord_sys::proc::Stat;
 use killcord_sys::process::{self, Title};
@@ -25,7 +26,6 @@ use killcord_sys::signals::{self, SignalFd};
 use killcord_sys::tree::Tree;
 use killcord_sys::{descriptors, socket};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 pub(crate) use start::Handed;
 
@@ -151,10 +151,10 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
     // given up when the program has them: who reads its output must see when the job closes it.
     let cord = setup.handed.cord.try_clone()?;
     let start = start::Start::new(setup.handed)?;
-    let mut keep: Vec<_> = setup.held.descriptors().iter().map(AsRawFd::as_raw_fd).collect();
-    keep.extend(start.descriptors().map(|fd| fd.as_raw_fd()));
+    let mut keep: Vec<_> = setup.held.descriptors().iter().map(descriptors::number).collect();
+    keep.extend(start.descriptors().map(|fd| descriptors::number(&fd)));
     keep.push(descriptors::number(&cord));
-    keep.extend(setup.limits.descriptors().map(|fd| fd.as_raw_fd()));
+    keep.extend(setup.limits.descriptors().map(|fd| descriptors::number(&fd)));
     keep.extend([setup.alive, setup.status].map(descriptors::number));
     keep.extend(setup.owner.iter().map(|fd| descriptors::number(*fd)));
     keep.extend(setup.go.iter().map(descriptors::number));

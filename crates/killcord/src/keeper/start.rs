@@ -11,6 +11,7 @@ use killcord_model::job::Event;
 use killcord_model::spec::{Request, ResourceLimit, Session};
 use killcord_model::wire::{Refusal, Report, Stage};
 use killcord_sys::leader::{self, Failure, Leader, Plan};
+use killcord_sys::os::{AsFd, BorrowedFd, OwnedFd};
 use killcord_sys::pidfd::Pidfd;
 use killcord_sys::process;
 use killcord_sys::socket;
@@ -18,7 +19,6 @@ use killcord_sys::tree::Tree;
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The descriptors that came with a request, in their order.
 #[derive(Debug)]

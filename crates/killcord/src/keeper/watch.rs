@@ -11,11 +11,11 @@ use killcord_model::status::ExitStatus;
 use killcord_model::wire::Order;
 use killcord_sys::cgroup::Leaf;
 use killcord_sys::child::{self, Change, Wait};
+use killcord_sys::os::{AsFd, OwnedFd};
 use killcord_sys::poll::{self, Interest};
 use killcord_sys::socket;
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 /// So many children are reaped before the other descriptors are looked at again: a job that ends a

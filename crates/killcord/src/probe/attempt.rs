@@ -9,10 +9,10 @@ use killcord_model::ladder::Ladder;
 use killcord_model::spec::{Bytes, Leftovers, Limits, OOM_SCORE_ADJ, Policy, Request, Session, Spec};
 use killcord_model::verdict::{End, Verdict};
 use killcord_model::wire::{FromWarden, Order, Refusal, Report};
+use killcord_sys::os::{AsFd, OwnedFd};
 use killcord_sys::poll::{self, Interest};
 use killcord_sys::{clock, descriptors, random, socket};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 /// How long one job may take, from its start to its verdict. It takes some milliseconds.
@@ -145,7 +145,7 @@ fn hold(owner: &Owner, kind: Boundary, limits: Limits, witness: &Witness) -> Res
 fn request(job: JobId, kind: Boundary, limits: Limits, witness: &Witness) -> Request {
     let argv = [&witness.program].into_iter().chain(&witness.args).map(|a| Bytes(a.clone())).collect();
     let path = std::env::var_os("PATH").map(|path| {
-        use std::os::unix::ffi::OsStrExt;
+        use killcord_sys::os::OsStrExt;
         Bytes([b"PATH=", path.as_bytes()].concat())
     });
     Request {

@@ -4,11 +4,10 @@ use killcord_sys::cgroup::{Leaf, Own};
 use killcord_sys::namespace::Through;
 use killcord_sys::pidfd::Pidfd;
 use killcord_sys::proc::Proc;
-use killcord_sys::{audit, probe, process, random};
+use killcord_sys::{audit, probe, process, random, socket};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 /// What the boundaries are made of.
@@ -118,5 +117,5 @@ fn has_filter() -> bool {
 /// nobody listens on any more is no manager.
 fn user_manager_answers() -> bool {
     let Some(dir) = std::env::var_os("XDG_RUNTIME_DIR").filter(|d| !d.is_empty()) else { return false };
-    UnixStream::connect(Path::new(&dir).join("systemd/private")).is_ok()
+    socket::answers(&Path::new(&dir).join("systemd/private"))
 }

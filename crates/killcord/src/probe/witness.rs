@@ -1,9 +1,9 @@
 //! The program that a probe puts into a boundary.
 
+use killcord_sys::os::AsFd;
 use killcord_sys::process::{self, Fork};
 use killcord_sys::socket;
 use std::io::{self, Read};
-use std::os::fd::AsFd;
 
 /// No witness lives longer, whatever happens to the prober.
 const LIFE_SECONDS: u32 = 10;

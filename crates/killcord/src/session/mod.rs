@@ -7,7 +7,7 @@ mod decide;
 mod starter;
 mod watch;
 
-use crate::error::Result;
+use crate::error::{Result, supported};
 use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::id::JobId;
 use killcord_model::ladder::Signal;
@@ -68,6 +68,7 @@ pub struct Finished {
 /// # Errors
 /// What failed before anything was started.
 pub fn run(options: &Options) -> Result<Finished> {
+    supported()?;
     Ok(watch::Runner::start(options)?.follow())
 }
 

@@ -1,7 +1,7 @@
 //! Starting an engine contained, for SDKs: the engine's own process starts it again inside a boundary.
 
 use super::{Options, run};
-use crate::error::Error;
+use crate::error::{Error, supported};
 use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::id::JobId;
 use killcord_model::spec::{Limits, Policy};
@@ -43,6 +43,7 @@ pub fn contain_session_if_requested() -> Result<(), Error> {
     if std::env::var_os(REQUEST).is_none_or(|v| v != "1") {
         return Ok(());
     }
+    supported()?;
     let control = std::env::var(CONTROL).ok();
     process::remove_variables(&[REQUEST, CONTROL]).map_err(Error::io("take the request for a session"))?;
     let control_fd = control

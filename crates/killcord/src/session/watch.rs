@@ -12,13 +12,13 @@ use killcord_model::spec::{Bytes, OOM_SCORE_ADJ, Request, Session, Spec};
 use killcord_model::status::ExitStatus;
 use killcord_model::verdict::{Cause, End, Members, Usage, Verdict};
 use killcord_model::wire::{FromWarden, Order, Refusal, Report, Stage};
+use killcord_sys::os::OsStrExt;
+use killcord_sys::os::{AsFd, OwnedFd};
 use killcord_sys::pidfd::Pidfd;
 use killcord_sys::poll::{self, Interest};
 use killcord_sys::signals::{self, Arrived, SignalFd};
 use killcord_sys::{clock, descriptors, process, terminal};
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 /// How long the warden has to finish when its job is over. It has nothing left to do then.
@@ -373,7 +373,7 @@ fn group_on_terminal() -> io::Result<u32> {
 /// What the job gets as 0, 1 and 2: ours, but null for a stdin that is a terminal which is not ours to
 /// read.
 fn standard_streams(on_terminal: bool) -> io::Result<[OwnedFd; 3]> {
-    let foreign = terminal::is_terminal(io::stdin()) && !on_terminal;
+    let foreign = io::stdin().is_terminal() && !on_terminal;
     let stdin = if foreign { descriptors::null()? } else { copy(io::stdin())? };
     Ok([stdin, copy(io::stdout())?, copy(io::stderr())?])
 }

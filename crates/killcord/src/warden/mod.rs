@@ -9,9 +9,9 @@ mod serve;
 
 use crate::keeper::Handed;
 use killcord_model::spec::Request;
+use killcord_sys::os::OwnedFd;
 use killcord_sys::{descriptors, process, signals, socket};
 use std::io;
-use std::os::fd::OwnedFd;
 
 /// What a warden is made with.
 #[derive(Debug)]

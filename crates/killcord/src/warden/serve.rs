@@ -16,13 +16,13 @@ use killcord_sys::cgroup::Own;
 use killcord_sys::child::{self, Change, Wait};
 use killcord_sys::limits::Limits;
 use killcord_sys::namespace::{self, Through};
+use killcord_sys::os::{AsFd, OwnedFd};
 use killcord_sys::poll::{self, Interest};
 use killcord_sys::process::{self, Fork, Title};
 use killcord_sys::signals::SignalFd;
 use killcord_sys::socket;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! One half of the demo: a tree of processes, each held by a pidfd.
 
+use killcord_sys::os::{AsFd, BorrowedFd, OwnedFd};
 use killcord_sys::pidfd::{self, Pidfd};
 use killcord_sys::poll::{self, Interest};
 use killcord_sys::proc::Proc;
@@ -7,7 +8,6 @@ use killcord_sys::signals::{self, SignalFd};
 use killcord_sys::socket::{self, Received};
 use killcord_sys::{clock, process};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 

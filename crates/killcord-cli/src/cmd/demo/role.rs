@@ -5,16 +5,15 @@
 //! demo is gone, and then the program ends as well.
 
 use super::super::doctor::own_program;
+use killcord_sys::os::OsStringExt;
+use killcord_sys::os::{AsFd, BorrowedFd, OwnedFd};
 use killcord_sys::pidfd::Pidfd;
 use killcord_sys::poll::{self, Interest};
 use killcord_sys::process::{self, Fork};
 use killcord_sys::signals::Set;
-use killcord_sys::{descriptors, socket};
+use killcord_sys::{descriptors, os, socket};
 use std::ffi::{CStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
-use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// No process of the demo lives longer, whatever happens.
@@ -53,7 +52,7 @@ fn owner() -> io::Result<()> {
 fn shell() -> io::Result<()> {
     appear(c"shell")?;
     let me = OsString::from_vec(own_program());
-    Err(Command::new("sh").arg("-c").arg(SCRIPT).arg(me).exec())
+    Err(os::execute(Command::new("sh").arg("-c").arg(SCRIPT).arg(me)))
 }
 
 fn plain() -> io::Result<()> {
@@ -80,7 +79,7 @@ fn bare() -> io::Result<()> {
     leave_parent()?;
     let me = OsString::from_vec(own_program());
     process::alarm(LIFE_SECONDS);
-    Err(Command::new(me).args(["demo", "--role", "bare-inside"]).env_clear().exec())
+    Err(os::execute(Command::new(me).args(["demo", "--role", "bare-inside"]).env_clear()))
 }
 
 fn bare_inside() -> io::Result<()> {
