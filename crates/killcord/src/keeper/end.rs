@@ -56,8 +56,14 @@ impl Keeper<'_> {
         match effect {
             Effect::StartLeader => self.start_leader(events),
             Effect::Report(report) => self.report(&report, Duration::ZERO),
-            Effect::Signal(to, signal) => self.signal(to, signal),
-            Effect::Kill => self.kill(),
+            Effect::Signal(to, signal) => {
+                self.bury(to, events)?;
+                self.signal(to, signal);
+            }
+            Effect::Kill => {
+                self.bury(To::Members, events)?;
+                self.kill();
+            }
             Effect::Look => {
                 let sight = self.look(events)?;
                 events.push_back(Event::Seen(sight));
@@ -71,6 +77,15 @@ impl Keeper<'_> {
             Effect::LetGo => self.let_go()?,
             Effect::End { cause, sight, fate } => self.end(cause, sight, fate),
             Effect::Leave => self.leave(),
+        }
+        Ok(())
+    }
+
+    /// Reaps before everybody is looked at. A bomb that changes its numbers leaves thousands of dead in a
+    /// second, each of whom costs a walk as much as somebody alive.
+    fn bury(&mut self, to: To, events: &mut VecDeque<Event>) -> io::Result<()> {
+        if to == To::Members {
+            self.reap(events)?;
         }
         Ok(())
     }

@@ -106,6 +106,8 @@ pub(crate) struct Keeper<'a> {
     start: start::Start,
     /// The leader, while its number is ours to use.
     leader: Option<u32>,
+    /// Whether the last round of reaping ended before the dead did: no signal tells of them again.
+    unreaped: bool,
     seen: end::Seen,
     oom_score_adj: i32,
 }
@@ -169,6 +171,7 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
         tree: tree.ok(),
         start,
         leader: None,
+        unreaped: false,
         seen: end::Seen::with_notes(notes),
         oom_score_adj: setup.oom_score_adj,
     })
