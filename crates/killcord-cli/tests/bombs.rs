@@ -10,7 +10,7 @@ mod kit;
 #[path = "kit/report.rs"]
 mod report;
 
-use killcord_testkit::{Host, Need, Scene, Who, bin, is_root, reachable, run, skip};
+use killcord_testkit::{Host, Need, Scene, Who, alone, bin, is_root, reachable, run, skip};
 use kit::{SOON, killcord};
 use std::process::Command;
 use std::time::Duration;
@@ -37,6 +37,7 @@ fn is_ended(scene: &Scene, command: &mut Command, what: &str) {
 
 #[test]
 fn heavy_bombs_under_a_pids_limit_are_ended() {
+    let _alone = alone();
     if !is_root() {
         skip!(Need::Root);
     }
@@ -54,6 +55,7 @@ fn heavy_bombs_under_a_pids_limit_are_ended() {
 
 #[test]
 fn heavy_bombs_of_an_ordinary_user_are_ended() {
+    let _alone = alone();
     for (who, boundary) in Host::cells() {
         if who == Who::Root {
             continue;
@@ -73,6 +75,7 @@ fn heavy_bombs_of_an_ordinary_user_are_ended() {
 
 #[test]
 fn heavy_a_bomb_is_ended_when_its_owner_is_killed() {
+    let _alone = alone();
     for (who, boundary) in Host::cells() {
         for kind in ["wide", "reparent", "term"] {
             let scene = Scene::new();

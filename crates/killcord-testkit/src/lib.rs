@@ -17,6 +17,7 @@
     reason = "a harness fails the test that uses it, with a message"
 )]
 
+mod alone;
 mod binaries;
 mod guards;
 mod host;
@@ -30,6 +31,7 @@ mod scene;
 mod stream;
 mod who;
 
+pub use alone::alone;
 pub use binaries::{bin, reachable};
 pub use guards::Guards;
 pub use host::{BOUNDARIES, Host, Need, skipped};
