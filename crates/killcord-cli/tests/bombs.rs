@@ -23,10 +23,11 @@ const WITHIN: Duration = Duration::from_secs(4);
 /// Runs the bomb to its end and to the end of its output, which every process of it holds.
 fn is_ended(scene: &Scene, command: &mut Command, what: &str) {
     let done = run(command, SOON);
-    assert!(done.stdout.contains("ready"), "{what}: the bomb did not go off: {done:?}");
     assert!(done.elapsed < WITHIN, "{what}: {:?}", done.elapsed);
     assert_eq!(done.code(), 124, "{what}: {done:?}");
     let said = report::read(scene);
+    // It may be short of processor time to fill its limit (and to say `ready`), but it went off.
+    assert!(said["members"].as_u64().is_some_and(|n| n >= 20), "{what}: {said}");
     assert_eq!(
         (&said["verdict"]["kind"], &said["timed_out"]),
         (&"empty".into(), &true.into()),
