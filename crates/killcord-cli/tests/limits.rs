@@ -12,7 +12,7 @@ mod kit;
 #[path = "kit/report.rs"]
 mod report;
 
-use killcord_testkit::{Host, Need, Scene, Who, is_root, run, skip};
+use killcord_testkit::{Host, Need, Scene, Who, alone, is_root, run, skip};
 use kit::{SOON, killcord};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -118,6 +118,7 @@ fn a_job_has_as_many_processes_as_it_may() {
 
 #[test]
 fn heavy_a_job_has_the_share_of_the_processor_that_it_may() {
+    let _alone = alone();
     if !is_root() {
         skip!(Need::Root);
     }

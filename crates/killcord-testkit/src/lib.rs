@@ -18,6 +18,7 @@
     reason = "a harness fails the test that uses it, with a message"
 )]
 
+mod alone;
 mod binaries;
 mod guards;
 mod host;
@@ -33,6 +34,7 @@ mod scene;
 mod stream;
 mod who;
 
+pub use alone::alone;
 pub use binaries::{bin, example, reachable};
 pub use guards::Guards;
 pub use host::{BOUNDARIES, Host, Need, in_every_cell, skipped, skipped_whole};

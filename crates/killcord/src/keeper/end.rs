@@ -59,8 +59,14 @@ impl Keeper<'_> {
             // Held back until the keeper waits: if nothing is left of the job, the last report says it.
             Effect::Report(Report::Exited(status)) => self.exited = Some(status),
             Effect::Report(report) => self.report(&report, Duration::ZERO),
-            Effect::Signal(to, signal) => self.signal(to, signal),
-            Effect::Kill => self.kill(),
+            Effect::Signal(to, signal) => {
+                self.bury(to, events)?;
+                self.signal(to, signal);
+            }
+            Effect::Kill => {
+                self.bury(To::Members, events)?;
+                self.kill();
+            }
             Effect::Look => {
                 let sight = self.look(events)?;
                 events.push_back(Event::Seen(sight));
@@ -83,6 +89,15 @@ impl Keeper<'_> {
         if let Some(status) = self.exited.take() {
             self.report(&Report::Exited(status), Duration::ZERO);
         }
+    }
+
+    /// Reaps before everybody is looked at. A bomb that changes its numbers leaves thousands of dead in a
+    /// second, each of whom costs a walk as much as somebody alive.
+    fn bury(&mut self, to: To, events: &mut VecDeque<Event>) -> io::Result<()> {
+        if to == To::Members {
+            self.reap(events)?;
+        }
+        Ok(())
     }
 
     fn report(&self, report: &Report, within: Duration) {

@@ -119,6 +119,8 @@ pub(crate) struct Keeper<'a> {
     /// On boundary `group`, whose members are not our children: one that lived at the last look. Its end is
     /// the reason for the next.
     member: Option<Pidfd>,
+    /// Whether the last round of reaping ended before the dead did: no signal tells of them again.
+    unreaped: bool,
     seen: end::Seen,
     /// The leader's end, while the owner has not been told.
     exited: Option<ExitStatus>,
@@ -181,6 +183,7 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
         start,
         leader: None,
         member: None,
+        unreaped: false,
         seen: end::Seen::with_notes(notes),
         exited: None,
         oom_score_adj: setup.oom_score_adj,

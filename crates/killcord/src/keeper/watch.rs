@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// So many children are reaped before the other descriptors are looked at again: a job that ends a
 /// process every few microseconds must not keep an order waiting.
-const REAP_AT_ONCE: u32 = 512;
+const REAP_AT_ONCE: u32 = 8192;
 
 /// How often a group is looked at whose members cannot be waited for: no pidfd is to be had.
 const LOOK_AT_GROUP: Duration = Duration::from_millis(250);
@@ -50,6 +50,8 @@ impl Keeper<'_> {
     }
 
     fn poll_once(&mut self, timeout: Option<Duration>, events: &mut VecDeque<Event>) -> io::Result<()> {
+        let unreaped = self.unreaped;
+        let timeout = if unreaped { Some(Duration::ZERO) } else { timeout };
         let [cord, owner, warden, child, failure, populated, member] = poll::wait(
             [
                 (self.cord.as_ref().map(AsFd::as_fd), Interest::Read),
@@ -75,6 +77,7 @@ impl Keeper<'_> {
             self.hear_owner(events);
         }
         // That exec has happened is said before that the program has ended.
+        let child = child || unreaped;
         if failure || child {
             self.hear_leader(events);
         }
@@ -138,6 +141,7 @@ impl Keeper<'_> {
         }
         let mut changed = false;
         let mut none_left = false;
+        self.unreaped = true;
         for _ in 0..REAP_AT_ONCE {
             match child::next()? {
                 Wait::Child(pid, change) if Some(pid) == self.leader => self.leader_changed(change, events),
@@ -146,8 +150,12 @@ impl Keeper<'_> {
                     changed = true;
                 }
                 Wait::Child(_, Change::Stopped(_) | Change::Continued) => {}
-                Wait::Nothing => break,
+                Wait::Nothing => {
+                    self.unreaped = false;
+                    break;
+                }
                 Wait::NoChildren => {
+                    self.unreaped = false;
                     none_left = true;
                     break;
                 }

@@ -28,6 +28,8 @@ use std::time::Duration;
 
 /// Where kernels have no pidfds, the owner's death shows in our parent's number alone.
 const LOOK_FOR_OWNER: Duration = Duration::from_millis(100);
+/// So many children are reaped before anything else is looked at again.
+const REAP_AT_ONCE: u32 = 8192;
 
 /// The warden's own descriptors.
 #[derive(Debug)]
@@ -64,6 +66,8 @@ pub(super) struct Warden {
     /// Our own v2 cgroup, looked for once.
     own: Option<Result<Rc<Own>, String>>,
     orphans: Orphans,
+    /// Whether the last round of reaping ended before the dead did: no signal tells of them again.
+    unreaped: bool,
     oom_score_adj: i32,
 }
 
@@ -77,6 +81,7 @@ impl Warden {
             wards: BTreeMap::new(),
             own: None,
             orphans: Orphans::default(),
+            unreaped: false,
             oom_score_adj: process::oom_score_adj(),
         }
     }
@@ -106,6 +111,8 @@ impl Warden {
         let timeout = self.decisions.deadline().map(|t| t.since(now()));
         let timeout =
             if by_number { Some(timeout.unwrap_or(LOOK_FOR_OWNER).min(LOOK_FOR_OWNER)) } else { timeout };
+        let unreaped = self.unreaped;
+        let timeout = if unreaped { Some(Duration::ZERO) } else { timeout };
         let control = (!self.decisions.takes_no_more()).then(|| self.setup.control.as_fd());
         let owner = self.setup.owner.as_ref().filter(|_| !gone).map(AsFd::as_fd);
         let [asked, owner, status, signal] = poll::wait(
@@ -126,10 +133,10 @@ impl Warden {
             events.push_back(Event::OwnerGone);
         }
         // What a keeper said is read before its death is: a released job must be known as such by then.
-        if status || signal {
+        if status || signal || unreaped {
             self.hear_keepers(events);
         }
-        if signal {
+        if signal || unreaped {
             self.reap(events)?;
         }
         if asked {
@@ -179,24 +186,27 @@ impl Warden {
 
     fn reap(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
         while self.channels.signals.read()?.is_some() {}
-        let mut orphans = false;
-        loop {
+        let mut changed = false;
+        self.unreaped = true;
+        for _ in 0..REAP_AT_ONCE {
             match child::next()? {
                 Wait::Child(pid, change @ (Change::Exited(_) | Change::Killed(_))) => {
                     let job = self.wards.iter().find(|(_, w)| w.keeper == pid).map(|(job, _)| *job);
                     match (job, change) {
                         (Some(job), Change::Exited(0)) => events.push_back(Event::KeeperDone(job)),
                         (Some(job), _) => events.push_back(Event::KeeperLost(job)),
-                        (None, _) => orphans = true,
+                        (None, _) => changed = true,
                     }
                 }
                 Wait::Child(_, Change::Stopped(_) | Change::Continued) => {}
-                Wait::Nothing | Wait::NoChildren => break,
+                Wait::Nothing | Wait::NoChildren => {
+                    self.unreaped = false;
+                    break;
+                }
             }
         }
-        // One look for all of them: a killed keeper may leave thousands of zombies, and each look walks
-        // over those that are not reaped yet.
-        if orphans {
+        // Once for all of them, since it is answered by a look at everybody who is left.
+        if changed {
             events.push_back(Event::Changed);
         }
         Ok(())
@@ -348,6 +358,9 @@ impl Warden {
                     // Whether it worked is what the look says.
                     let _ = leaf.kill();
                 }
+                // The dead cost the walks that follow as much as the living. A child that cannot be waited
+                // for now is waited for later.
+                let _ = self.reap(events);
                 if self.decisions.may_end_orphans() {
                     self.orphans.kill(&self.keepers());
                 }
