@@ -150,6 +150,14 @@ pub(crate) struct Run {
     #[arg(long, help_heading = GETS, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=1023))]
     pub(crate) pass_fd: Vec<u32>,
 
+    /// Before the program is executed, write one JSON line to stdout that says that it is contained
+    #[arg(long, help_heading = GETS)]
+    pub(crate) ack: bool,
+
+    /// End the job when this open descriptor ends, such as a pipe whose other end the caller holds
+    #[arg(long, help_heading = ENDS, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1023))]
+    pub(crate) control_fd: Option<u32>,
+
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub(crate) command: Vec<OsString>,

@@ -10,6 +10,8 @@
 //!
 //! Not promised, and not here: boundary `group`, which escapees leave; a job that attacks its guards.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails, in its helper functions too")]
+
 use std::process::Command;
 use std::time::{Duration, Instant};
 

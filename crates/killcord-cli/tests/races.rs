@@ -11,6 +11,8 @@
 //! as soon as it can be seen. `KILLCORD_RACE_ROUNDS` is the number of rounds (300 for `killcord run` alone, 100 for
 //! each other set), `KILLCORD_RACE_SEED` repeats the times of a run that failed.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails, in its helper functions too")]
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -97,10 +99,14 @@ fn round(victims: &[Victim], seed: u64, round: u32) -> bool {
     );
     // Several at the same instant: none of them acts upon the end of another.
     if found.len() > 1 {
-        found.iter().for_each(|victim| drop(victim.kill(Signal::STOP)));
+        for victim in &found {
+            let _ = victim.kill(Signal::STOP);
+        }
     }
     let all_there = found.len() == victims.len() && found.iter().all(PinnedProcess::is_alive);
-    found.iter().for_each(|victim| drop(victim.kill(Signal::KILL)));
+    for victim in &found {
+        let _ = victim.kill(Signal::KILL);
+    }
     if !all_there {
         // A job that nobody has touched would go on.
         let _ = nest.program.kill(Signal::KILL);

@@ -8,9 +8,11 @@
 //!
 //! Not here: what needs more than one call (services, the server, sweeps, terminals).
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails, in its helper functions too")]
+
 use std::time::{Duration, Instant};
 
-use killcord_testkit::{Emptied, Killcord, Nest, Scene, Signal, Who, bin, in_every_cell, report, run};
+use killcord_testkit::{Emptied, Host, Killcord, Nest, Scene, Signal, Who, bin, in_every_cell, report, run};
 
 const SOON: Duration = Duration::from_secs(10);
 const TWO: Duration = Duration::from_secs(2);
@@ -185,4 +187,17 @@ fn h12_a_stopped_job_hears_the_request_to_end() {
         assert_eq!(scene.wait_file("bye", Duration::ZERO), "bye\n");
         assert_eq!(scene.ids().len(), 1);
     });
+}
+
+#[test]
+fn kept_leftovers_are_waited_for_and_no_longer() {
+    let on_group = |who: &Who| (*who, "group");
+    for (who, boundary) in Host::cells().into_iter().chain(Who::here().iter().map(on_group)) {
+        let scene = Scene::new();
+        let script = "./leaf.sh one 0.3 & setsid ./leaf.sh two 0.6 & ./leaf.sh three 0.9 & exit 5";
+        let (all, elapsed) = call(&scene, who, boundary, &["--leftovers", "keep"], script);
+        assert_eq!(all.code, 5, "{all:?}");
+        let bounds = Duration::from_millis(900)..Duration::from_millis(2500);
+        assert!(bounds.contains(&elapsed), "{who:?} {boundary}: {elapsed:?}");
+    }
 }

@@ -7,6 +7,8 @@
 //! Not promised: that a leader which handles TERM is asked by HUP as well before 0.5 s have passed, or is left
 //! to finish after the grace.
 
+#![expect(clippy::expect_used, reason = "a test fails by it")]
+
 mod kit;
 #[path = "kit/report.rs"]
 mod report;
@@ -278,6 +280,22 @@ fn a_process_whose_first_thread_has_ended_is_no_zombie() {
             let (code, took) = end(&mut running);
             assert!(code == 143 && took < within, "{who:?} {boundary} {term}: {code} {took:?}");
             running.stdout.read_to_end(ms(500)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_signal_at_the_moment_of_the_end_does_not_change_how_it_ended() {
+    // An order that the keeper no longer reads must not hide its last word.
+    for (who, boundary) in Host::cells() {
+        let scene = Scene::new();
+        for _ in 0..20 {
+            let mut running = start(&scene, who, &options(boundary, &[]), "trap '' USR1; echo end; exit 3");
+            running.stdout.expect("end\n", SOON).unwrap();
+            while running.wait(Duration::ZERO).is_none() {
+                running.kill(Signal::USR1);
+            }
+            assert_eq!((end(&mut running).0, running.stderr.read_to_end(SOON).unwrap().as_str()), (3, ""));
         }
     }
 }

@@ -198,7 +198,7 @@ impl Job {
             Event::OwnerGone => self.finish(Cause::OwnerGone, None, None, out),
             Event::WardenGone => self.finish(Cause::WardenGone, None, None, out),
             Event::Order(Order::End(_)) => self.finish(Cause::Asked, None, None, out),
-            Event::Order(Order::Signal(_) | Order::Release | Order::HandOver | Order::Adopt)
+            Event::Order(Order::Signal(_) | Order::Release | Order::Go | Order::HandOver | Order::Adopt)
             | Event::Executed
             | Event::LeaderExited(_)
             | Event::LeaderStopped(_)
@@ -238,7 +238,7 @@ impl Job {
                 self.end(ladder, Cause::Timeout, Leader::Runs, None, now, out);
             }
             // Whom the job belongs to is between keeper and owner; it lives on either way.
-            Event::Order(Order::HandOver | Order::Adopt)
+            Event::Order(Order::Go | Order::HandOver | Order::Adopt)
             | Event::Tick
             | Event::Executed
             | Event::Armed
@@ -285,7 +285,7 @@ impl Job {
             Event::Tick if due => {
                 self.end(Ladder::short(), Cause::LeaderExited, Leader::Gone, fate, now, out);
             }
-            Event::Order(Order::HandOver | Order::Adopt)
+            Event::Order(Order::Go | Order::HandOver | Order::Adopt)
             | Event::Tick
             | Event::Armed
             | Event::Cloned
@@ -331,7 +331,7 @@ impl Job {
                 out.push(Effect::Signal(To::Leader, *signal));
             }
             // An order to end that was given is not taken back by a release behind it.
-            Event::Order(Order::Signal(_) | Order::Release | Order::HandOver | Order::Adopt)
+            Event::Order(Order::Signal(_) | Order::Release | Order::Go | Order::HandOver | Order::Adopt)
             | Event::NotStarted(_)
             | Event::Tick
             | Event::Armed

@@ -122,6 +122,8 @@ pub struct Request {
     pub boundary: Choice,
     /// The weakest boundary that will do.
     pub require: Option<Boundary>,
+    /// Whether to start nothing before [`crate::wire::Order::Go`].
+    pub wait_for_go: bool,
 }
 
 /// Bytes that a system call takes: no text encoding is assumed.

@@ -49,6 +49,8 @@ pub enum FromWarden {
 /// Owner to keeper, on the cord. Closing the cord is the order to end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
+    /// Start the program now, for a request that waits for it.
+    Go,
     /// Send this signal to the leader.
     Signal(Signal),
     /// End the job. While it is ending already, this can only make it shorter.

@@ -57,9 +57,8 @@ impl Nest {
             {
                 return Self { nest, program };
             }
-            if nest.wait(Duration::ZERO).is_some() || Instant::now() >= deadline {
-                panic!("{command:?} ended before it was seen, or did not start: {:?}", nest.stderr);
-            }
+            let may_come = nest.wait(Duration::ZERO).is_none() && Instant::now() < deadline;
+            assert!(may_come, "{command:?} ended before it was seen, or did not start: {:?}", nest.stderr);
             std::thread::yield_now();
         }
     }
@@ -74,12 +73,16 @@ impl Nest {
         self.nest.wait(Duration::ZERO).is_some()
     }
 
-    /// Everything that is below the nest now: number, name, state.
+    /// Everything that is below the nest now: number, name, state. The nest's own zombies, which it is about to
+    /// reap, are left out; others are not.
     pub fn left(&self) -> Vec<String> {
         let mut left = Vec::new();
         let mut above = vec![self.nest.pid()];
         while let Some(parent) = above.pop() {
             for stat in procs::children(parent).into_iter().filter_map(procs::stat) {
+                if stat.is_dead() && parent == self.nest.pid() {
+                    continue;
+                }
                 left.push(format!("{} {} {} (child of {})", stat.pid, stat.comm, stat.state, stat.parent));
                 above.push(stat.pid);
             }

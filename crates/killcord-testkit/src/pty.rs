@@ -124,6 +124,12 @@ impl Terminal {
         tcgetpgrp(self.master.fd()).ok().map(|pid| pid.as_raw_pid() as u32)
     }
 
+    /// Closes the terminal, as one closes a window: the program is left to the hang-up.
+    pub fn close(&mut self) -> io::Result<()> {
+        self.master = Stream::new(std::fs::File::open("/dev/null")?.into());
+        Ok(())
+    }
+
     /// Sends a signal to the program through its pidfd.
     pub fn kill(&self, signal: Signal) {
         // The only failure is that it is gone.

@@ -273,6 +273,7 @@ impl Command {
             limits: self.limits,
             boundary: self.boundary,
             require: self.require,
+            wait_for_go: false,
         })
     }
 

@@ -55,6 +55,17 @@ pub enum Error {
         /// The job.
         job: JobId,
     },
+    /// A descriptor that was to be passed is not open. Nothing ran.
+    #[error("descriptor {number}: {source}")]
+    Descriptor {
+        /// Its number.
+        number: u32,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The parent whose end is to be watched is gone already. Nothing ran.
+    #[error("the parent is gone already")]
+    ParentGone,
     /// A system call of the owner's own failed.
     #[error("failed to {doing}: {source}")]
     Io {

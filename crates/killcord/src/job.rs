@@ -1,7 +1,7 @@
 //! A started job, on its cord.
 
 use crate::error::{Error, Result};
-use crate::link::{Cord, Heard};
+use crate::link::{Cord, Handles, Heard};
 use crate::numbers::now;
 use crate::output::{self, Output};
 use crate::owner::Shared;
@@ -54,6 +54,47 @@ pub struct Job {
     pub terminal: Option<Terminal>,
 }
 
+/// What was heard on a cord.
+pub(crate) enum News {
+    /// An end was reported.
+    End(End),
+    /// The cord ended without a last report.
+    Lost(Lost),
+}
+
+/// A job whose keeper was killed. The warden ends what it left; when that is gone as well, what can be
+/// told apart is ended from here.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    id: JobId,
+    boundary: Option<Boundary>,
+    handles: Handles,
+    shared: Option<Arc<Shared>>,
+    started: Time,
+    exited: Option<ExitStatus>,
+    notes: Vec<String>,
+}
+
+impl Lost {
+    /// Waits for the warden's verdict, or ends what carries the job's name. Bounded: 5 s at the most.
+    pub(crate) fn end(self) -> End {
+        let said = self.shared.as_ref().and_then(|shared| shared.verdict_on_lost(self.id));
+        End {
+            status: self.exited,
+            cause: Cause::KeeperGone,
+            boundary: self.boundary.unwrap_or(Boundary::Group),
+            verdict: said.unwrap_or_else(|| recover::end_by_mark(self.id, self.boundary, &self.handles)),
+            duration: now().since(self.started),
+            forced: Members::default(),
+            leftovers: None,
+            usage: Usage::default(),
+            memory_kills: 0,
+            members: 0,
+            notes: self.notes,
+        }
+    }
+}
+
 impl Job {
     /// Waits until the program is executed, or is known not to be.
     pub(crate) fn begin(cord: Cord, shared: Arc<Shared>, ends: Ends, program: &[u8]) -> Result<Self> {
@@ -88,16 +129,17 @@ impl Job {
 
     /// Why there is no program. A cord that ended before anything was armed on it never had a keeper that
     /// could have started one; after that, nobody can tell.
-    fn not_started(&mut self, refusal: Option<Refusal>, program: &[u8]) -> Error {
+    fn not_started(&self, refusal: Option<Refusal>, program: &[u8]) -> Error {
         match refusal {
             Some(refusal) => Error::from_refusal(refusal, program),
-            None if self.cord.boundary().is_none() => {
-                Error::NoWarden { why: "the warden was killed before it had started anything".to_owned() }
-            }
+            None if self.cord.boundary().is_none() => Error::NoWarden {
+                why: "the warden ended before it had started anything: killed, or init() came after a thread"
+                    .to_owned(),
+            },
             None => {
                 let job = self.cord.id();
                 // What there was of it is ended before that is said.
-                self.end = Some(self.lost());
+                let _ = self.lost().end();
                 Error::Unclear { job }
             }
         }
@@ -182,8 +224,8 @@ impl Job {
     }
 
     fn wait_until(&mut self, until: Option<Time>) -> Result<Option<End>> {
-        if let Some(end) = self.end.as_ref().filter(|end| !end.goes_on()) {
-            return Ok(Some(end.clone()));
+        if let Some(end) = self.last_end() {
+            return Ok(Some(end));
         }
         loop {
             if let Some(end) = self.hear() {
@@ -197,24 +239,44 @@ impl Job {
         }
     }
 
-    /// Takes what has come on the cord; an end, if one is there.
+    /// Takes what has come on the cord; an end, if one is there. When the keeper was killed, it waits for
+    /// what the warden says of that.
     pub(crate) fn hear(&mut self) -> Option<End> {
+        match self.news()? {
+            News::End(end) => Some(end),
+            News::Lost(lost) => {
+                let end = lost.end();
+                self.end = Some(end.clone());
+                Some(end)
+            }
+        }
+    }
+
+    /// Takes what has come on the cord, without waiting for anything.
+    pub(crate) fn news(&mut self) -> Option<News> {
         loop {
             match self.cord.hear() {
                 Heard::Message(Report::Ended(end)) => {
-                    self.end = Some(*end);
-                    return self.end.clone();
+                    self.end = Some(*end.clone());
+                    return Some(News::End(*end));
                 }
                 Heard::Message(Report::Exited(status)) => self.exited = Some(status),
                 Heard::Message(_) => {}
                 Heard::Nothing => return None,
-                Heard::Closed => {
-                    let end = self.lost();
-                    self.end = Some(end.clone());
-                    return Some(end);
-                }
+                Heard::Closed => return Some(News::Lost(self.lost())),
             }
         }
+    }
+
+    /// The end that was reported, unless another one follows.
+    pub(crate) fn last_end(&self) -> Option<End> {
+        self.end.clone().filter(|end| !end.goes_on())
+    }
+
+    /// Keeps an end that was found out elsewhere.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn keep_end(&mut self, end: End) {
+        self.end = Some(end);
     }
 
     /// How the leader ended, once that is known. The job may still be ending its leftovers.
@@ -227,23 +289,16 @@ impl Job {
         waited.map(|_| ()).map_err(Error::io("wait for the job"))
     }
 
-    /// The cord ended without a last report: the keeper was killed. The warden ends what it left; when that
-    /// is gone as well, what can be told apart is ended from here.
-    fn lost(&self) -> End {
-        // Whether it worked is what follows.
-        let _ = self.cord.kill_cgroup();
-        let said = self.shared.as_ref().and_then(|shared| shared.verdict_on_lost(self.cord.id()));
-        End {
-            status: self.exited,
-            cause: Cause::KeeperGone,
-            boundary: self.cord.boundary().unwrap_or(Boundary::Group),
-            verdict: said.unwrap_or_else(|| recover::end_by_mark(&self.cord)),
-            duration: now().since(self.started),
-            forced: Members::default(),
-            leftovers: None,
-            usage: Usage::default(),
-            memory_kills: 0,
-            members: 0,
+    fn lost(&self) -> Lost {
+        // At once, whatever the warden does; whether it worked is what it says.
+        let _ = self.cord.handles().kill_cgroup();
+        Lost {
+            id: self.cord.id(),
+            boundary: self.cord.boundary(),
+            handles: self.cord.handles().copy(),
+            shared: self.shared.clone(),
+            started: self.started,
+            exited: self.exited,
             notes: self.cord.notes().to_vec(),
         }
     }

@@ -26,17 +26,20 @@
 //! handler, no thread, no `waitpid`, and cancelling whoever waits never cancels a teardown.
 
 mod arm;
+#[cfg(feature = "tokio")]
+mod asynchronous;
 mod command;
 mod error;
 mod job;
 mod keeper;
-pub mod link;
+mod link;
 mod message;
 mod numbers;
 mod output;
 mod owner;
 pub mod probe;
-pub mod recover;
+mod recover;
+pub mod session;
 mod terminal;
 mod warden;
 
@@ -52,4 +55,5 @@ pub use killcord_model::status::ExitStatus;
 pub use killcord_model::verdict::{Cause, End, Evidence, Fate, Members, Usage, Verdict};
 pub use output::{Captured, Output};
 pub use owner::{Builder, Owner, init};
+pub use session::contain_session_if_requested;
 pub use terminal::Terminal;

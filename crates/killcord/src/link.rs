@@ -60,28 +60,20 @@ pub(crate) fn become_warden_if_called() {
     })
 }
 
-/// What can go wrong on the owner's side. Nothing has run then.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The warden could not be made.
-    #[error("failed to fork the warden: {0}")]
-    Warden(#[source] io::Error),
-}
-
 /// The descriptors that a job gets.
 #[derive(Debug)]
-pub struct Streams {
+pub(crate) struct Streams {
     /// The working directory.
-    pub directory: OwnedFd,
+    pub(crate) directory: OwnedFd,
     /// 0, 1 and 2.
-    pub standard: [OwnedFd; 3],
+    pub(crate) standard: [OwnedFd; 3],
     /// Those for the numbers in `spec.extra_fds`, in that order.
-    pub extra: Vec<OwnedFd>,
+    pub(crate) extra: Vec<OwnedFd>,
 }
 
 /// The link to a warden.
 #[derive(Debug)]
-pub struct Link {
+pub(crate) struct Link {
     control: OwnedFd,
     /// Our own child, where it was forked; a warden that was executed is nobody's child here.
     warden: Option<u32>,
@@ -89,7 +81,7 @@ pub struct Link {
 
 /// What was heard on a socket.
 #[derive(Debug)]
-pub enum Heard<T> {
+pub(crate) enum Heard<T> {
     /// A message.
     Message(T),
     /// Nothing yet.
@@ -105,13 +97,13 @@ impl Link {
     /// heard on its cord and from the warden.
     ///
     /// # Errors
-    /// [`Error::Warden`]: nothing ran.
-    pub fn fork_with(
+    /// What the operating system said. Nothing ran.
+    pub(crate) fn fork_with(
         stay_in_session: bool,
         request: Request,
         streams: Streams,
-    ) -> Result<(Self, Cord), Error> {
-        let (cord, far_end) = socket::pair().map_err(Error::Warden)?;
+    ) -> io::Result<(Self, Cord)> {
+        let (cord, far_end) = socket::pair()?;
         let job = Cord::new(request.job, cord);
         let owner = Self::fork_warden(stay_in_session, Some((request, Handed::new(far_end, streams))))?;
         Ok((owner, job))
@@ -120,17 +112,17 @@ impl Link {
     /// Forks the warden off this process, which must have one thread.
     ///
     /// # Errors
-    /// [`Error::Warden`].
-    pub fn fork(stay_in_session: bool) -> Result<Self, Error> {
+    /// What the operating system said.
+    pub(crate) fn fork(stay_in_session: bool) -> io::Result<Self> {
         Self::fork_warden(stay_in_session, None)
     }
 
-    fn fork_warden(stay_in_session: bool, first: Option<(Request, Handed)>) -> Result<Self, Error> {
-        let (ours, theirs) = socket::pair().map_err(Error::Warden)?;
+    fn fork_warden(stay_in_session: bool, first: Option<(Request, Handed)>) -> io::Result<Self> {
+        let (ours, theirs) = socket::pair()?;
         let pid = process::own_pid();
         // Where there are no pidfds, the warden compares its parent's number.
         let owner = Pidfd::open(pid).ok().map(OwnedFd::from);
-        match process::fork().map_err(Error::Warden)? {
+        match process::fork()? {
             Fork::Child => {
                 let (control, owner_pid) = (theirs, Some(pid));
                 warden::become_warden(warden::Setup { control, owner, owner_pid, stay_in_session, first })
@@ -145,21 +137,21 @@ impl Link {
     /// threads, nor a wait for children of its own make a difference.
     ///
     /// # Errors
-    /// [`Error::Warden`].
-    pub(crate) fn execute(program: &CStr) -> Result<Self, Error> {
-        let (ours, theirs) = socket::pair().map_err(Error::Warden)?;
+    /// What the operating system said.
+    pub(crate) fn execute(program: &CStr) -> io::Result<Self> {
+        let (ours, theirs) = socket::pair()?;
         let pid = process::own_pid();
         let owner = Pidfd::open(pid).ok().map(OwnedFd::from);
         let call = Call { version: VERSION, owner: owner.is_some() };
         let env = [CString::new(format!("{CALL}={call}")).unwrap_or_default()];
         let mut moves = vec![(theirs.as_fd(), CONTROL_AT)];
         moves.extend(owner.as_ref().map(|fd| (fd.as_fd(), OWNER_AT)));
-        spawn::detached(program, &[c"killcord-warden".to_owned()], &env, &moves).map_err(Error::Warden)?;
+        spawn::detached(program, &[c"killcord-warden".to_owned()], &env, &moves)?;
         Ok(Self { control: ours, warden: None })
     }
 
     /// The number of a forked warden: our child, for display and for telling it from others.
-    pub fn warden(&self) -> Option<u32> {
+    pub(crate) fn warden(&self) -> Option<u32> {
         self.warden
     }
 
@@ -167,7 +159,7 @@ impl Link {
     ///
     /// # Errors
     /// Nothing ran then: `EPIPE` when the warden is gone, `EAGAIN` when it has not read what came before.
-    pub fn start(&self, request: &Request, streams: &Streams) -> io::Result<Cord> {
+    pub(crate) fn start(&self, request: &Request, streams: &Streams) -> io::Result<Cord> {
         let id = request.job;
         let (cord, far_end) = socket::pair()?;
         let mut fds = vec![far_end.as_fd(), streams.directory.as_fd()];
@@ -178,7 +170,7 @@ impl Link {
     }
 
     /// Takes what the warden says, without waiting.
-    pub fn hear(&self) -> Heard<FromWarden> {
+    pub(crate) fn hear(&self) -> Heard<FromWarden> {
         match message::receive(self.control.as_fd()) {
             Ok(Incoming::Message(said, _)) => Heard::Message(said),
             Ok(Incoming::Nothing) => Heard::Nothing,
@@ -189,7 +181,7 @@ impl Link {
 
     /// Lets the warden go and waits until it is gone, for as long as `within`; then it is killed. Only
     /// for an owner whose jobs are over.
-    pub fn close(self, within: Duration) -> io::Result<()> {
+    pub(crate) fn close(self, within: Duration) -> io::Result<()> {
         drop(self.control);
         let Some(warden) = self.warden else { return Ok(()) };
         let handle = Pidfd::open(warden);
@@ -213,21 +205,17 @@ impl AsFd for Link {
 
 /// A job on its cord. Dropping it closes the cord, which is the order to end.
 #[derive(Debug)]
-pub struct Cord {
+pub(crate) struct Cord {
     id: JobId,
     socket: OwnedFd,
-    /// The leaf's `cgroup.kill`, so that the job can be ended when warden and keeper are killed.
-    kill: Option<OwnedFd>,
-    leader: Option<OwnedFd>,
-    /// The keeper's pidfd, where it is the init of the job's namespace: it ends only with all the others.
-    init: Option<OwnedFd>,
+    handles: Handles,
     boundary: Option<Boundary>,
     notes: Vec<String>,
 }
 
 impl Cord {
     fn new(id: JobId, socket: OwnedFd) -> Self {
-        Self { id, socket, kill: None, leader: None, init: None, boundary: None, notes: Vec::new() }
+        Self { id, socket, handles: Handles::default(), boundary: None, notes: Vec::new() }
     }
 
     /// A cord that came from another process. Its first order must be to adopt it.
@@ -247,27 +235,27 @@ impl Cord {
     }
 
     /// The job's name.
-    pub fn id(&self) -> JobId {
+    pub(crate) fn id(&self) -> JobId {
         self.id
     }
 
     /// What holds it, once that is known.
-    pub fn boundary(&self) -> Option<Boundary> {
+    pub(crate) fn boundary(&self) -> Option<Boundary> {
         self.boundary
     }
 
     /// What the keeper said about the boundary on this machine.
-    pub fn notes(&self) -> &[String] {
+    pub(crate) fn notes(&self) -> &[String] {
         &self.notes
     }
 
     /// The leader's number in our own pid namespace, for display.
-    pub fn leader(&self) -> Option<u32> {
-        self.leader.as_ref().and_then(|fd| pidfd::number(fd.as_fd()))
+    pub(crate) fn leader(&self) -> Option<u32> {
+        self.handles.leader.as_ref().and_then(|fd| pidfd::number(fd.as_fd()))
     }
 
     /// Takes the next report, without waiting. The last one is [`Report::Ended`].
-    pub fn hear(&mut self) -> Heard<Report> {
+    pub(crate) fn hear(&mut self) -> Heard<Report> {
         match message::receive::<Report>(self.socket.as_fd()) {
             Ok(Incoming::Message(report, fds)) => {
                 match &report {
@@ -275,10 +263,12 @@ impl Cord {
                         self.boundary = Some(*boundary);
                         self.notes.clone_from(notes);
                         let fd = fds.into_iter().next();
-                        (self.kill, self.init) =
-                            if *boundary == Boundary::Namespace { (None, fd) } else { (fd, None) };
+                        self.handles = match boundary {
+                            Boundary::Namespace => Handles { init: fd, ..Handles::default() },
+                            _ => Handles { kill: fd, ..Handles::default() },
+                        };
                     }
-                    Report::Started { .. } => self.leader = fds.into_iter().next(),
+                    Report::Started { .. } => self.handles.leader = fds.into_iter().next(),
                     _ => {}
                 }
                 Heard::Message(report)
@@ -292,11 +282,43 @@ impl Cord {
     ///
     /// # Errors
     /// `EPIPE` when the keeper is gone.
-    pub fn order(&self, order: &Order) -> io::Result<()> {
+    pub(crate) fn order(&self, order: &Order) -> io::Result<()> {
         message::send(self.socket.as_fd(), order, &[])
     }
 
-    /// Kills the leader through its pidfd and waits until it has ended, for as long as `within`.
+    /// What ends the job without its guards.
+    pub(crate) fn handles(&self) -> &Handles {
+        &self.handles
+    }
+}
+
+/// What the owner has of a job besides its cord, each where it came and where the kernel has it: enough to end
+/// the job, and to see its end, when warden and keeper are killed.
+#[derive(Debug, Default)]
+pub(crate) struct Handles {
+    /// The leaf's `cgroup.kill`.
+    kill: Option<OwnedFd>,
+    /// The pidfd of the leader.
+    leader: Option<OwnedFd>,
+    /// The pidfd of the keeper, where it is the init of the job's namespace.
+    init: Option<OwnedFd>,
+}
+
+impl Handles {
+    /// Copies; one that cannot be had is left out.
+    pub(crate) fn copy(&self) -> Self {
+        let copy = |fd: &Option<OwnedFd>| fd.as_ref().and_then(|fd| fd.try_clone().ok());
+        Self { kill: copy(&self.kill), leader: copy(&self.leader), init: copy(&self.init) }
+    }
+
+    /// Ends the job's cgroup directly. For a job whose keeper is gone; nothing happens on boundaries
+    /// without a cgroup.
+    pub(crate) fn kill_cgroup(&self) -> io::Result<()> {
+        self.kill.as_ref().map_or(Ok(()), |fd| cgroup::kill_through(fd.as_fd()))
+    }
+
+    /// Kills the leader and waits until it has ended, for as long as `within`. Without a handle on it there is
+    /// nothing to wait for.
     pub(crate) fn kill_leader(&self, within: Duration) -> io::Result<bool> {
         let Some(leader) = &self.leader else { return Ok(true) };
         // If it is gone already, that is what is wanted.
@@ -305,16 +327,10 @@ impl Cord {
     }
 
     /// Waits until the init of the job's namespace has ended, for as long as `within`; `None` where there is
-    /// none, or no handle on it.
+    /// no handle on it.
     pub(crate) fn init_ended(&self, within: Duration) -> Option<bool> {
         let init = self.init.as_ref()?;
         pidfd::wait_ended(init.as_fd(), Some(within)).ok()
-    }
-
-    /// Ends the job's cgroup directly. For a job whose keeper is gone; nothing happens on boundaries
-    /// without a cgroup.
-    pub fn kill_cgroup(&self) -> io::Result<()> {
-        self.kill.as_ref().map_or(Ok(()), |fd| cgroup::kill_through(fd.as_fd()))
     }
 }
 

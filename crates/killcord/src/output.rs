@@ -24,11 +24,11 @@ pub struct Captured {
 }
 
 impl Captured {
-    fn new(keep: usize) -> Self {
+    pub(crate) fn new(keep: usize) -> Self {
         Self { keep: keep / 2, ..Self::default() }
     }
 
-    fn take(&mut self, mut bytes: &[u8]) {
+    pub(crate) fn take(&mut self, mut bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let room = self.keep.saturating_sub(self.head.len()).min(bytes.len());
         let (head, rest) = bytes.split_at(room);
@@ -124,7 +124,9 @@ mod tests {
 
     fn captured(keep: usize, pieces: &[&str]) -> Captured {
         let mut c = Captured::new(keep);
-        pieces.iter().for_each(|p| c.take(p.as_bytes()));
+        for p in pieces {
+            c.take(p.as_bytes());
+        }
         c
     }
 

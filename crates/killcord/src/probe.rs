@@ -13,7 +13,7 @@ mod attempt;
 mod mechanisms;
 mod witness;
 
-use crate::link::Error;
+use crate::error::Error;
 use killcord_model::boundary::{Aftermath, Boundary, Choice, Killed, candidates};
 use killcord_sys::clock;
 use serde::{Deserialize, Serialize};
@@ -159,7 +159,7 @@ impl Findings {
 /// told apart from the wardens that are forked here one after the other.
 ///
 /// # Errors
-/// [`Error::Warden`] when not even a warden can be forked. That a boundary cannot be had is a finding.
+/// [`Error::Io`] when not even a warden can be forked. That a boundary cannot be had is a finding.
 pub fn probe(witness: &Witness) -> Result<Findings, Error> {
     let begun = clock::now();
     let (mechanisms, obstacles) = mechanisms::look();

@@ -2,10 +2,10 @@
 
 use crate::arm::GUARDS;
 use crate::keeper::members_of;
-use crate::link::Cord as Job;
+use crate::link::{Cord as Job, Handles};
 use crate::numbers::now;
 use killcord_model::boundary::Boundary;
-use killcord_model::id::JOB_VARIABLE;
+use killcord_model::id::{JOB_VARIABLE, JobId};
 use killcord_model::ladder::{KILL_AGAIN, LOOK};
 use killcord_model::verdict::{Evidence, NAMED, Verdict};
 use killcord_sys::cgroup::Own;
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// The children of this process, for telling those that were there before a job from those that come to
 /// a subreaper later.
-pub fn children() -> Vec<u32> {
+pub(crate) fn children() -> Vec<u32> {
     let mut all = Vec::new();
     if let Ok(mut proc) = killcord_sys::proc::Proc::open() {
         // A list that cannot be read is empty: nothing will be ended on its account either, since the
@@ -34,7 +34,7 @@ pub fn children() -> Vec<u32> {
 ///
 /// For a process that is a subreaper and whose only other children are in `spare`: whatever else is
 /// below it came from the job. `signals` is where `SIGCHLD` arrives.
-pub fn end_what_came_to_us(job: &Job, spare: &[u32], signals: &SignalFd) -> Verdict {
+pub(crate) fn end_what_came_to_us(job: &Job, spare: &[u32], signals: &SignalFd) -> Verdict {
     let mut tree = match Tree::new() {
         Ok(tree) => tree,
         Err(e) => return Verdict::Unconfirmed(format!("/proc: {e}")),
@@ -43,13 +43,13 @@ pub fn end_what_came_to_us(job: &Job, spare: &[u32], signals: &SignalFd) -> Verd
     let mut round = 0;
     loop {
         // Whether it worked is what the walk says.
-        let _ = job.kill_cgroup();
+        let _ = job.handles().kill_cgroup();
         round += 1;
         let _ = tree.kill(round > 2, spare);
         reap_all();
         match tree.walk(spare, usize::MAX) {
             Ok([]) => {
-                remove_cgroup(job);
+                remove_cgroup(job.id(), job.boundary());
                 return Verdict::Empty(Evidence::NoChildLeft);
             }
             Ok(left) if now() >= end => return Verdict::Survivors(members_of(left, NAMED)),
@@ -65,7 +65,7 @@ pub fn end_what_came_to_us(job: &Job, spare: &[u32], signals: &SignalFd) -> Verd
 
 /// Reaps our children until none is left but those in `spare`, or the time is over. For the end of an
 /// owner that is a subreaper: a keeper whose warden was faster is on its way out below us.
-pub fn reap_until_alone(spare: &[u32], signals: &SignalFd, within: Duration) {
+pub(crate) fn reap_until_alone(spare: &[u32], signals: &SignalFd, within: Duration) {
     let end = now().after(within);
     loop {
         match child::next() {
@@ -87,44 +87,44 @@ pub fn reap_until_alone(spare: &[u32], signals: &SignalFd, within: Duration) {
 
 /// Ends what can be told to be of this job by the name in its environment, for an owner that is no
 /// subreaper. What has dropped its environment is not found: the verdict says so.
-pub(crate) fn end_by_mark(job: &Job) -> Verdict {
+pub(crate) fn end_by_mark(job: JobId, boundary: Option<Boundary>, handles: &Handles) -> Verdict {
     // The cord ends before the init does: it is its pidfd that says that the kernel has ended the others.
-    if job.boundary() == Some(Boundary::Namespace) && job.init_ended(LOOK) == Some(true) {
+    if boundary == Some(Boundary::Namespace) && handles.init_ended(LOOK) == Some(true) {
         return Verdict::Empty(Evidence::NamespaceReaped);
     }
-    let assignment = format!("{JOB_VARIABLE}={}", job.id());
+    let assignment = format!("{JOB_VARIABLE}={job}");
     let end = now().after(LOOK);
     let mut clean = 0;
     while clean < 2 && now() < end {
         // Whether it worked is what the next look says.
-        let _ = job.kill_cgroup();
+        let _ = handles.kill_cgroup();
         // One that is just dying of its keeper's death has no environment any more.
-        let leader_gone = job.kill_leader(KILL_AGAIN).unwrap_or(false);
+        let leader_gone = handles.kill_leader(KILL_AGAIN).unwrap_or(false);
         match mark::end(&assignment) {
             Ok(0) if leader_gone => clean += 1,
             Ok(_) => clean = 0,
             Err(e) => return Verdict::Unconfirmed(format!("/proc: {e}")),
         }
     }
-    remove_cgroup(job);
+    remove_cgroup(job, boundary);
     Verdict::Unconfirmed("warden and keeper were killed; what carried the job's name was ended".to_owned())
 }
 
 /// Removes the job's cgroup, which its guards would have removed. They may not even have come to say that
 /// there is one.
-fn remove_cgroup(job: &Job) {
-    if job.boundary().is_some_and(|boundary| boundary != Boundary::Cgroup) {
+fn remove_cgroup(job: JobId, boundary: Option<Boundary>) {
+    if boundary.is_some_and(|boundary| boundary != Boundary::Cgroup) {
         return;
     }
     let own = Own::find(None).and_then(|own| if own.path.ends_with(GUARDS) { own.parent() } else { Ok(own) });
     if let Ok(own) = own {
         // The kernel removes no cgroup that has a member; what stays for that reason is what a sweep is for.
-        let _ = own.remove(&job.id().cgroup_name());
+        let _ = own.remove(&job.cgroup_name());
     }
 }
 
 /// Reaps every child that has ended.
-pub fn reap_all() -> Vec<(u32, Change)> {
+pub(crate) fn reap_all() -> Vec<(u32, Change)> {
     let mut ended = Vec::new();
     while let Ok(Wait::Child(pid, change)) = child::next() {
         if matches!(change, Change::Exited(_) | Change::Killed(_)) {

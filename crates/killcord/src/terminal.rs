@@ -53,6 +53,12 @@ impl Write for Terminal {
     }
 }
 
+impl From<Terminal> for OwnedFd {
+    fn from(terminal: Terminal) -> Self {
+        terminal.0.into()
+    }
+}
+
 impl AsFd for Terminal {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

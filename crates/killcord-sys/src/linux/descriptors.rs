@@ -68,6 +68,12 @@ pub fn copy_above(fd: BorrowedFd<'_>, least: RawFd) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(fd, least)?)
 }
 
+/// `O_NONBLOCK`, on the open file that this descriptor refers to.
+pub fn never_wait(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(fd)?;
+    Ok(rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK)?)
+}
+
 /// The number of a descriptor, for lists that `close_all_but` takes.
 pub fn number<F: std::os::fd::AsFd>(fd: &F) -> RawFd {
     fd.as_fd().as_raw_fd()

@@ -224,6 +224,8 @@ impl Plan<'_> {
     /// has been executed then.
     pub fn start(&self) -> io::Result<Leader> {
         let (read, write) = super::socket::pipe()?;
+        // A leader that is stopped before exec must not hold up the keeper that asks how far it is.
+        super::descriptors::never_wait(read.as_fd())?;
         // The sources stand above every number that the job wants to have.
         let base = self.extra.iter().map(|(_, n)| n + 1).max().unwrap_or(3).max(3);
         let copy = |fd: BorrowedFd<'_>| super::descriptors::copy_above(fd, base);

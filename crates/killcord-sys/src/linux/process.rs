@@ -23,8 +23,7 @@ pub enum Fork {
 /// # Errors
 /// `EAGAIN` at the process limit, `ENOMEM`; `EDEADLK` in a threaded process.
 pub fn fork() -> io::Result<Fork> {
-    let threads = rustix::fs::stat("/proc/self/task").map_or(1, |s| s.st_nlink.saturating_sub(2));
-    if threads > 1 {
+    if threads() > 1 {
         return Err(io::Error::from_raw_os_error(libc::EDEADLK));
     }
     // SAFETY: the process has one thread, so that the copy finds no lock held.
@@ -59,9 +58,10 @@ pub fn parent_pid() -> Option<u32> {
     rustix::process::getppid().map(|p| p.as_raw_nonzero().get() as u32)
 }
 
-/// This process's group.
+/// Our process group; 0 when it began outside our pid namespace and has no number here.
 pub fn own_group() -> u32 {
-    rustix::process::getpgrp().as_raw_nonzero().get() as u32
+    // SAFETY: getpgrp touches no memory. Not rustix, for which every group has a number.
+    unsafe { libc::getpgrp() as u32 }
 }
 
 /// The real user's number.
@@ -119,6 +119,27 @@ pub fn put_into_group(child: u32, group: u32) -> io::Result<()> {
 /// Stops this process as a terminal's stop key would have done (`SIGSTOP` to itself).
 pub fn stop_self() -> io::Result<()> {
     Ok(rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?)
+}
+
+/// Takes variables out of our environment, for good: what is executed later does not see them.
+///
+/// # Errors
+/// `EDEADLK` in a process with more than one thread: another one may be reading the environment.
+pub fn remove_variables(names: &[&str]) -> io::Result<()> {
+    if threads() > 1 {
+        return Err(io::Error::from_raw_os_error(libc::EDEADLK));
+    }
+    for name in names {
+        // SAFETY: there is no other thread that could read the environment meanwhile.
+        unsafe { std::env::remove_var(name) };
+    }
+    Ok(())
+}
+
+/// How many threads this process has, from the link count of `/proc/self/task`; one, where that cannot be
+/// read.
+fn threads() -> u64 {
+    rustix::fs::stat("/proc/self/task").map_or(1, |s| s.st_nlink.saturating_sub(2))
 }
 
 /// Our own `oom_score_adj` (`proc_pid_oom_score_adj(5)`); 0 when it cannot be read.

@@ -59,7 +59,7 @@ pub enum Received {
 pub fn receive(socket: BorrowedFd<'_>, most: usize) -> io::Result<Received> {
     let peek = RecvFlags::DONTWAIT | RecvFlags::PEEK | RecvFlags::TRUNC;
     let mut nothing = [0u8; 0];
-    let size = match rustix::io::retry_on_intr(|| rustix::net::recv(socket, &mut nothing, peek)) {
+    let size = match past_reset(|| rustix::net::recv(socket, &mut nothing, peek)) {
         Ok((_, 0)) | Err(rustix::io::Errno::CONNRESET) => return Ok(Received::Closed),
         Ok((_, size)) => size,
         Err(rustix::io::Errno::AGAIN) => return Ok(Received::Nothing),
@@ -70,13 +70,7 @@ pub fn receive(socket: BorrowedFd<'_>, most: usize) -> io::Result<Received> {
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let mut slices = [IoSliceMut::new(&mut data)];
-    let answer = rustix::io::retry_on_intr(|| rustix::net::recvmsg(socket, &mut slices, &mut control, flags));
-    let message = match answer {
-        Ok(message) => message,
-        Err(rustix::io::Errno::AGAIN) => return Ok(Received::Nothing),
-        Err(rustix::io::Errno::CONNRESET) => return Ok(Received::Closed),
-        Err(e) => return Err(e.into()),
-    };
+    let message = past_reset(|| rustix::net::recvmsg(socket, &mut slices, &mut control, flags))?;
     let mut fds = Vec::new();
     for part in control.drain() {
         if let RecvAncillaryMessage::ScmRights(rights) = part {
@@ -91,6 +85,15 @@ pub fn receive(socket: BorrowedFd<'_>, most: usize) -> io::Result<Received> {
     }
     data.truncate(message.bytes);
     Ok(Received::Message(data, fds))
+}
+
+/// A reset is said once, before everything else, when the other end closed with a message of ours unread.
+/// What it had sent before is still to be had, so the call is made again.
+fn past_reset<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    match rustix::io::retry_on_intr(&mut call) {
+        Err(rustix::io::Errno::CONNRESET) => rustix::io::retry_on_intr(call),
+        answer => answer,
+    }
 }
 
 /// Puts a large message into a sealed memory file (`memfd_create(2)`).
@@ -153,4 +156,21 @@ pub fn wait_for_byte(fd: &OwnedFd) -> io::Result<bool> {
 pub fn write(fd: BorrowedFd<'_>, data: &[u8]) -> io::Result<()> {
     let n = rustix::io::retry_on_intr(|| rustix::io::write(fd, data))?;
     if n == data.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_last_word_is_heard_from_an_end_that_did_not_read_ours() {
+        let (ours, theirs) = pair().unwrap_or_else(|e| panic!("{e}"));
+        send(ours.as_fd(), b"an order", &[]).unwrap_or_else(|e| panic!("{e}"));
+        send(theirs.as_fd(), b"the last word", &[]).unwrap_or_else(|e| panic!("{e}"));
+        drop(theirs);
+        let heard = receive(ours.as_fd(), 64);
+        assert!(matches!(&heard, Ok(Received::Message(m, _)) if m == b"the last word"), "{heard:?}");
+        assert!(matches!(receive(ours.as_fd(), 64), Ok(Received::Closed)));
+    }
 }

@@ -2,14 +2,18 @@
 
 use rustix::process::Pid;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// Whether a descriptor is the terminal that controls this process's session.
 pub fn is_ours<F: AsFd>(fd: F) -> bool {
     // TIOCGSID succeeds only for the caller's own controlling terminal (tty_ioctl(4)); on a pty's master
     // it would answer for the slave's session, which is compared here.
-    let session = rustix::process::getsid(None).ok();
-    rustix::termios::isatty(fd.as_fd()) && session.is_some() && rustix::termios::tcgetsid(fd).ok() == session
+    // In a pid namespace below the session both are 0, which rustix does not expect.
+    // SAFETY: getsid only asks.
+    let own = unsafe { libc::getsid(0) };
+    // SAFETY: tcgetsid only asks, about a descriptor that the caller holds.
+    let its = unsafe { libc::tcgetsid(fd.as_fd().as_raw_fd()) };
+    rustix::termios::isatty(fd.as_fd()) && own >= 0 && its == own
 }
 
 /// Whether a descriptor is a terminal at all.
@@ -43,8 +47,12 @@ pub fn set_foreground<F: AsFd>(fd: F, group: u32) -> io::Result<()> {
 /// Whether an interactive shell with job control started this process: its parent is of the same
 /// session but of another group.
 pub fn started_by_job_control() -> bool {
-    let Some(parent) = rustix::process::getppid() else { return false };
-    let same_session = rustix::process::getsid(Some(parent)).ok() == rustix::process::getsid(None).ok();
-    let other_group = rustix::process::getpgid(Some(parent)).ok() != Some(rustix::process::getpgrp());
-    same_session && other_group
+    // A parent outside our pid namespace has no number.
+    let Some(parent) = super::process::parent_pid() else { return false };
+    let parent = parent as libc::pid_t;
+    // SAFETY: getsid only asks.
+    let session = |pid| unsafe { libc::getsid(pid) };
+    // SAFETY: getpgid only asks.
+    let group = |pid| unsafe { libc::getpgid(pid) };
+    session(parent) == session(0) && group(parent) != group(0)
 }

@@ -11,6 +11,7 @@ use killcord_model::time::Time;
 use killcord_model::verdict::{Cause, End, Evidence, Fate, Members, NAMED, Usage, Verdict};
 use killcord_model::wire::Report;
 use killcord_sys::cgroup::Leaf;
+use killcord_sys::pidfd::Pidfd;
 use killcord_sys::poll::{self, Interest};
 use killcord_sys::{child, namespace, process, signals, socket};
 use std::collections::VecDeque;
@@ -203,9 +204,15 @@ impl Keeper<'_> {
             return if self.leader.is_none() { Sight::Empty } else { Sight::Unknown };
         };
         for _ in 0..2 {
-            match tree.group_has_living(group) {
-                Ok(false) => {}
-                Ok(true) => return Sight::Members,
+            match tree.group(group).map(|members| members.first().copied()) {
+                Ok(None) => {}
+                Ok(Some(member)) => {
+                    // The number may be another's by now, whose end would tell nothing.
+                    let same =
+                        |_: &Pidfd| tree.proc().stat(member.pid).is_ok_and(|s| s.start == member.start);
+                    self.member = Pidfd::open(member.pid).ok().filter(same);
+                    return Sight::Members;
+                }
                 Err(_) => return Sight::Unknown,
             }
         }

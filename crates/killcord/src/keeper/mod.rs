@@ -18,6 +18,7 @@ use killcord_model::status::ExitStatus;
 use killcord_model::verdict::Members;
 use killcord_sys::limits::Limits;
 use killcord_sys::namespace::{self, Through};
+use killcord_sys::pidfd::Pidfd;
 use killcord_sys::proc::Stat;
 use killcord_sys::process::{self, Title};
 use killcord_sys::signals::{self, SignalFd};
@@ -115,6 +116,9 @@ pub(crate) struct Keeper<'a> {
     start: start::Start,
     /// The leader, while its number is ours to use.
     leader: Option<u32>,
+    /// On boundary `group`, whose members are not our children: one that lived at the last look. Its end is
+    /// the reason for the next.
+    member: Option<Pidfd>,
     seen: end::Seen,
     /// The leader's end, while the owner has not been told.
     exited: Option<ExitStatus>,
@@ -176,6 +180,7 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
         tree: None,
         start,
         leader: None,
+        member: None,
         seen: end::Seen::with_notes(notes),
         exited: None,
         oom_score_adj: setup.oom_score_adj,
@@ -208,7 +213,9 @@ impl Keeper<'_> {
         let mut events = std::collections::VecDeque::new();
         // Whoever is gone by now is seen before anything is started.
         self.look_for_the_living(&mut events)?;
-        events.push_back(Event::Armed);
+        if !self.request.wait_for_go {
+            events.push_back(Event::Armed);
+        }
         loop {
             while let Some(event) = events.pop_front() {
                 for effect in self.job.step(event, now()) {

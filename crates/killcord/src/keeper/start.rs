@@ -5,10 +5,10 @@ use crate::arm::Held;
 use crate::link::Streams;
 use crate::message;
 use crate::numbers::{STAGES, of_signal};
-use killcord_model::boundary::Choice;
+use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::id::JOB_VARIABLE;
 use killcord_model::job::Event;
-use killcord_model::spec::{Request, Session};
+use killcord_model::spec::{Request, ResourceLimit, Session};
 use killcord_model::wire::{Refusal, Report, Stage};
 use killcord_sys::leader::{self, Failure, Leader, Plan};
 use killcord_sys::pidfd::Pidfd;
@@ -54,13 +54,22 @@ impl Handed {
     }
 }
 
+/// What the job gets: copies that are given up when it has them, so that who reads its output sees when the
+/// job closes it.
+#[derive(Debug)]
+pub(super) struct Given {
+    directory: OwnedFd,
+    standard: [OwnedFd; 3],
+    extra: Vec<OwnedFd>,
+}
+
 /// How far the start is.
 #[derive(Debug)]
 pub(super) enum Start {
-    /// Nothing was started; these are the descriptors that the job gets.
-    Waiting { directory: OwnedFd, standard: [OwnedFd; 3], extra: Vec<OwnedFd> },
+    /// Nothing was started.
+    Waiting(Given),
     /// The leader is on its way to exec.
-    Executing { leader: Leader, paths: Vec<CString> },
+    Executing { leader: Leader, paths: Vec<CString>, given: Given },
     /// It was executed, or not; either way that is known.
     Known,
 }
@@ -70,17 +79,17 @@ impl Start {
         let [a, b, c] = &handed.standard;
         let extra = handed.extra.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
         let standard = [a.try_clone()?, b.try_clone()?, c.try_clone()?];
-        Ok(Self::Waiting { directory: handed.directory.try_clone()?, standard, extra })
+        Ok(Self::Waiting(Given { directory: handed.directory.try_clone()?, standard, extra }))
     }
 
     /// What the job gets, as long as it does not have it.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let own = match self {
-            Self::Waiting { directory, standard, extra } => Some((directory, standard, extra)),
-            Self::Executing { .. } | Self::Known => None,
+        let given = match self {
+            Self::Waiting(given) | Self::Executing { given, .. } => Some(given),
+            Self::Known => None,
         };
-        own.into_iter().flat_map(|(directory, standard, extra)| {
-            [directory].into_iter().chain(standard).chain(extra).map(AsFd::as_fd)
+        given.into_iter().flat_map(|given| {
+            [&given.directory].into_iter().chain(&given.standard).chain(&given.extra).map(AsFd::as_fd)
         })
     }
 
@@ -88,7 +97,7 @@ impl Start {
     pub(super) fn failure(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Executing { leader, .. } => Some(leader.failure.as_fd()),
-            Self::Waiting { .. } | Self::Known => None,
+            Self::Waiting(_) | Self::Known => None,
         }
     }
 }
@@ -105,10 +114,6 @@ fn paths(program: &[u8], env: &[killcord_model::spec::Bytes]) -> Result<Vec<CStr
         CString::new([dir, b"/", program].concat())
     };
     path.split(|b| *b == b':').map(join).collect()
-}
-
-fn not_started(stage: Stage, errno: i32, what: Vec<u8>) -> Event {
-    Event::NotStarted(Refusal::Failed { stage, errno, what })
 }
 
 fn strings(all: &[killcord_model::spec::Bytes]) -> Result<Vec<CString>, std::ffi::NulError> {
@@ -130,40 +135,69 @@ impl Keeper<'_> {
         }
     }
 
-    /// Clones the leader into the boundary. Where the kernel does not let a process be born in a cgroup,
-    /// the child enters it by itself before exec.
+    /// Clones the leader into the boundary.
     pub(super) fn start_leader(&mut self, events: &mut VecDeque<Event>) {
-        let Start::Waiting { directory, standard, extra } = std::mem::replace(&mut self.start, Start::Known)
-        else {
-            return;
+        let given = match std::mem::replace(&mut self.start, Start::Known) {
+            Start::Waiting(given) => given,
+            // It is on its way, or was.
+            started => {
+                self.start = started;
+                return;
+            }
         };
+        match self.clone_leader(&given) {
+            Ok((leader, paths)) => {
+                self.leader = Some(leader.pid);
+                self.seen.started_at = Some(crate::numbers::now());
+                self.start = Start::Executing { leader, paths, given };
+                events.push_back(Event::Cloned);
+                self.prepare_for_the_end();
+            }
+            Err(e) if self.weaken(&e) => {
+                self.start = Start::Waiting(given);
+                self.start_leader(events);
+            }
+            Err(e) => {
+                let errno = e.raw_os_error().unwrap_or(22);
+                events.push_back(Event::NotStarted(self.refusal(Stage::Leader, errno, Vec::new())));
+            }
+        }
+    }
+
+    /// Where the kernel does not let a process be born in a cgroup (before 5.7, or under a filter that hides
+    /// `clone3`), the child enters it by itself before exec.
+    fn clone_leader(&self, given: &Given) -> io::Result<(Leader, Vec<CString>)> {
+        let mut plan = self.plan(given)?;
+        let started = plan.start();
+        let (Err(_), Some(leaf)) = (&started, self.held.leaf()) else {
+            return started.map(|leader| (leader, plan.paths));
+        };
+        plan.born_in = None;
+        let procs = leaf.procs()?;
+        plan.enter.push(procs.as_fd());
+        let leader = plan.start()?;
+        Ok((leader, plan.paths))
+    }
+
+    fn plan<'a>(&'a self, given: &'a Given) -> io::Result<Plan<'a>> {
         let spec = &self.request.spec;
         let assignment = format!("{JOB_VARIABLE}={}", self.request.job);
         let mut env = spec.env.clone();
         env.retain(|v| !v.0.starts_with(format!("{JOB_VARIABLE}=").as_bytes()));
         env.push(killcord_model::spec::Bytes(assignment.into_bytes()));
-        let texts =
-            paths(&spec.program, &env).and_then(|paths| Ok((paths, strings(&spec.argv)?, strings(&env)?)));
-        let Ok((paths, argv, env)) = texts else {
-            events.push_back(not_started(Stage::Exec, 22, b"a text with a zero byte in it".to_vec()));
-            return;
-        };
-        let standard = [standard[0].as_fd(), standard[1].as_fd(), standard[2].as_fd()];
+        let [a, b, c] = &given.standard;
         let numbers = spec.extra_fds.iter().map(|n| *n as i32);
+        let limit = |r: &ResourceLimit| (r.resource, r.soft.unwrap_or(u64::MAX), r.hard.unwrap_or(u64::MAX));
         let under_init = matches!(self.held, Held::Namespace);
-        let mut plan = Plan {
-            paths,
-            argv,
-            env,
-            standard,
-            extra: extra.iter().map(AsFd::as_fd).zip(numbers).collect(),
-            directory: directory.as_fd(),
+        Ok(Plan {
+            paths: paths(&spec.program, &env)?,
+            argv: strings(&spec.argv)?,
+            env: strings(&env)?,
+            standard: [a.as_fd(), b.as_fd(), c.as_fd()],
+            extra: given.extra.iter().map(AsFd::as_fd).zip(numbers).collect(),
+            directory: given.directory.as_fd(),
             umask: spec.umask,
-            rlimits: spec
-                .rlimits
-                .iter()
-                .map(|r| (r.resource, r.soft.unwrap_or(u64::MAX), r.hard.unwrap_or(u64::MAX)))
-                .collect(),
+            rlimits: spec.rlimits.iter().map(limit).collect(),
             nice: spec.nice,
             oom_score_adj: CString::new((self.oom_score_adj + spec.oom_score_adj).min(1000).to_string()).ok(),
             session: match spec.session {
@@ -177,30 +211,27 @@ impl Keeper<'_> {
             ignored: spec.ignored.iter().map(|s| of_signal(*s)).collect(),
             under_init,
             stages: STAGES,
-        };
-        let procs;
-        let mut started = plan.start();
-        if let (Err(_), Some(leaf)) = (&started, self.held.leaf()) {
-            // A kernel before 5.7, or a filter that hides clone3: the child enters by itself.
-            plan.born_in = None;
-            if let Ok(file) = leaf.procs() {
-                procs = file;
-                plan.enter.push(procs.as_fd());
-                started = plan.start();
-            }
+        })
+    }
+
+    /// A cgroup that could be made and not entered (a hierarchy below a threaded one, for example) is given
+    /// up for `tree`, where the job leaves the choice to us and has no limit that hangs on the cgroup. The
+    /// owner is told. Nothing has been executed so far.
+    fn weaken(&mut self, why: &io::Error) -> bool {
+        let free = self.request.boundary == Choice::Auto
+            && self.request.require.is_none_or(|r| r <= Boundary::Tree)
+            && self.request.limits.is_empty()
+            && !self.request.wait_for_go;
+        if !free || self.held.leaf().is_none() {
+            return false;
         }
-        match started {
-            Ok(leader) => {
-                self.leader = Some(leader.pid);
-                self.seen.started_at = Some(crate::numbers::now());
-                self.start = Start::Executing { leader, paths: plan.paths };
-                events.push_back(Event::Cloned);
-                self.prepare_for_the_end();
-            }
-            Err(e) => {
-                events.push_back(not_started(Stage::Leader, e.raw_os_error().unwrap_or(0), Vec::new()));
-            }
+        if let Err(e) = self.held.remove() {
+            self.seen.note(format!("the job's cgroup stays: {e}"));
         }
+        self.held = Held::Tree;
+        self.seen.note(format!("the cgroup could not be entered: {why}"));
+        self.report_armed();
+        true
     }
 
     /// Opens and allocates what the end will need, while the leader is on its way to exec.
@@ -213,7 +244,7 @@ impl Keeper<'_> {
 
     /// Reads whether the program was executed: the pipe's end says so, a word on it says why not.
     pub(super) fn hear_leader(&mut self, events: &mut VecDeque<Event>) {
-        let Start::Executing { leader, paths } = &self.start else { return };
+        let Start::Executing { leader, paths, .. } = &self.start else { return };
         let mut buffer = [0u8; 16];
         let word = match socket::read_some(leader.failure.as_fd(), &mut buffer) {
             Ok(None) => return,
@@ -221,20 +252,23 @@ impl Keeper<'_> {
             // A pipe that cannot be read says nothing against exec; the leader's end will be seen.
             Err(_) => &[],
         };
-        if let Some(failure) = Failure::from_bytes(word) {
-            let stage = Stage::from_number(failure.stage).unwrap_or(Stage::Exec);
-            let what = match stage {
-                Stage::Exec => self.failed_path(paths, failure),
-                _ => Vec::new(),
-            };
-            let refusal = self.refusal_or_weaker(stage, failure.errno, what);
-            events.push_back(Event::NotStarted(refusal));
-        } else {
+        let Some(failure) = Failure::from_bytes(word) else {
             self.seen.executed = true;
             self.report_started();
             events.push_back(Event::Executed);
+            self.start = Start::Known;
+            return;
+        };
+        let stage = Stage::from_number(failure.stage).unwrap_or(Stage::Exec);
+        let what = if stage == Stage::Exec { self.failed_path(paths, failure) } else { Vec::new() };
+        let Start::Executing { given, .. } = std::mem::replace(&mut self.start, Start::Known) else { return };
+        if stage == Stage::Cgroup && self.weaken(&io::Error::from_raw_os_error(failure.errno)) {
+            // The child that could not enter is exiting by itself, and was never the program.
+            self.leader = None;
+            self.start = Start::Waiting(given);
+            return self.start_leader(events);
         }
-        self.start = Start::Known;
+        events.push_back(Event::NotStarted(self.refusal(stage, failure.errno, what)));
     }
 
     /// The path that exec failed on; the name as it was typed when it was not found anywhere.
@@ -247,7 +281,7 @@ impl Keeper<'_> {
     }
 
     /// A cgroup that could not be entered is a boundary that cannot be had here.
-    fn refusal_or_weaker(&self, stage: Stage, errno: i32, what: Vec<u8>) -> Refusal {
+    fn refusal(&self, stage: Stage, errno: i32, what: Vec<u8>) -> Refusal {
         let boundary = self.held.boundary();
         if stage == Stage::Cgroup && self.limits.entries().next().is_none() {
             let why = io::Error::from_raw_os_error(errno).to_string();

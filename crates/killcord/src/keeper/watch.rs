@@ -5,6 +5,8 @@ use crate::arm::Held;
 use crate::message::{self, Incoming};
 use crate::numbers::now;
 use killcord_model::job::Event;
+use killcord_model::ladder::Ladder;
+use killcord_model::spec::Session;
 use killcord_model::status::ExitStatus;
 use killcord_model::wire::Order;
 use killcord_sys::cgroup::Leaf;
@@ -20,12 +22,22 @@ use std::time::Duration;
 /// process every few microseconds must not keep an order waiting.
 const REAP_AT_ONCE: u32 = 512;
 
+/// How often a group is looked at whose members cannot be waited for: no pidfd is to be had.
+const LOOK_AT_GROUP: Duration = Duration::from_millis(250);
+
 impl Keeper<'_> {
     /// Waits until something happens or a deadline comes, and says what.
     pub(super) fn wait(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
         self.report_exited();
-        let timeout = self.job.deadline().map(|t| t.since(now()));
+        let mut timeout = self.job.deadline().map(|t| t.since(now()));
+        let blind = matches!(self.held, Held::Group) && self.seen.status.is_some() && self.member.is_none();
+        if blind {
+            timeout = Some(timeout.map_or(LOOK_AT_GROUP, |t| t.min(LOOK_AT_GROUP)));
+        }
         self.poll_once(timeout, events)?;
+        if blind && events.is_empty() {
+            events.push_back(Event::Changed);
+        }
         if self.job.deadline().is_some_and(|t| now() >= t) {
             events.push_back(Event::Tick);
         }
@@ -38,7 +50,7 @@ impl Keeper<'_> {
     }
 
     fn poll_once(&mut self, timeout: Option<Duration>, events: &mut VecDeque<Event>) -> io::Result<()> {
-        let [cord, owner, warden, child, failure, populated] = poll::wait(
+        let [cord, owner, warden, child, failure, populated, member] = poll::wait(
             [
                 (self.cord.as_ref().map(AsFd::as_fd), Interest::Read),
                 (self.owner.as_ref().map(AsFd::as_fd), Interest::Read),
@@ -46,6 +58,7 @@ impl Keeper<'_> {
                 (Some(self.signals.as_fd()), Interest::Read),
                 (self.start.failure(), Interest::Read),
                 (self.held.leaf().filter(|_| self.leader_is_gone()).map(Leaf::events), Interest::Exception),
+                (self.member.as_ref().map(AsFd::as_fd), Interest::Read),
             ],
             timeout,
         )?;
@@ -56,7 +69,7 @@ impl Keeper<'_> {
         if owner {
             self.owner = None;
             self.cord = None;
-            events.push_back(Event::OwnerGone);
+            self.owner_is_gone(events);
         }
         if cord && self.cord.is_some() {
             self.hear_owner(events);
@@ -69,10 +82,23 @@ impl Keeper<'_> {
             while self.signals.read()?.is_some() {}
             self.reap(events)?;
         }
-        if populated {
+        if member {
+            self.member = None;
+        }
+        if populated || member {
             events.push_back(Event::Changed);
         }
         Ok(())
+    }
+
+    /// On the owner's terminal nobody is asked first: the shell has its terminal back by now, and a shell
+    /// of the job that lived on for half a second would take it away again, which the outer one answers
+    /// by exiting.
+    fn owner_is_gone(&self, events: &mut VecDeque<Event>) {
+        if matches!(self.request.spec.session, Session::Shared { .. }) {
+            events.push_back(Event::Order(Order::End(Ladder::now())));
+        }
+        events.push_back(Event::OwnerGone);
     }
 
     fn leader_is_gone(&self) -> bool {
@@ -82,13 +108,14 @@ impl Keeper<'_> {
     fn hear_owner(&mut self, events: &mut VecDeque<Event>) {
         let Some(cord) = &self.cord else { return };
         match message::receive::<Order>(cord.as_fd()) {
+            Ok(Incoming::Message(Order::Go, _)) => events.push_back(Event::Armed),
             Ok(Incoming::Message(Order::HandOver, _)) => self.belong_to(None),
             Ok(Incoming::Message(Order::Adopt, fds)) => self.belong_to(fds.into_iter().next()),
             Ok(Incoming::Message(order, _)) => events.push_back(Event::Order(order)),
             Ok(Incoming::Nothing) => {}
             Ok(Incoming::Closed) => {
                 self.cord = None;
-                events.push_back(Event::OwnerGone);
+                self.owner_is_gone(events);
             }
             // An owner of another version, or a cord in wrong hands: what it wants is not known, and
             // that it holds the cord is what counts.

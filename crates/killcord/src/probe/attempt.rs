@@ -1,7 +1,8 @@
 //! One boundary, tried by real jobs.
 
 use super::{Found, Limit, LimitFound, Mechanisms, Through, Witness};
-use crate::link::{Cord as Job, Error, Heard, Link as Owner, Streams};
+use crate::error::Error;
+use crate::link::{Cord as Job, Heard, Link as Owner, Streams};
 use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::id::JobId;
 use killcord_model::ladder::Ladder;
@@ -47,7 +48,7 @@ pub(super) fn boundary(kind: Boundary, witness: &Witness, has: &Mechanisms) -> R
         limits: Vec::new(),
         when_killed: kind.into(),
     };
-    let owner = Owner::fork(false)?;
+    let owner = Owner::fork(false).map_err(Error::io("fork the warden"))?;
     let held = hold(&owner, kind, Limits::default(), witness);
     // A job that is not seen empty has taken its whole time, and no limit makes that better.
     if held.as_ref().is_ok_and(|held| matches!(held.end.verdict, Verdict::Empty(_))) {
@@ -165,6 +166,7 @@ fn request(job: JobId, kind: Boundary, limits: Limits, witness: &Witness) -> Req
         limits,
         boundary: Choice::Exactly(kind),
         require: None,
+        wait_for_go: false,
     }
 }
 

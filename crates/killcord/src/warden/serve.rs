@@ -179,20 +179,27 @@ impl Warden {
 
     fn reap(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
         while self.channels.signals.read()?.is_some() {}
+        let mut orphans = false;
         loop {
             match child::next()? {
                 Wait::Child(pid, change @ (Change::Exited(_) | Change::Killed(_))) => {
                     let job = self.wards.iter().find(|(_, w)| w.keeper == pid).map(|(job, _)| *job);
-                    events.push_back(match (job, change) {
-                        (Some(job), Change::Exited(0)) => Event::KeeperDone(job),
-                        (Some(job), _) => Event::KeeperLost(job),
-                        (None, _) => Event::Changed,
-                    });
+                    match (job, change) {
+                        (Some(job), Change::Exited(0)) => events.push_back(Event::KeeperDone(job)),
+                        (Some(job), _) => events.push_back(Event::KeeperLost(job)),
+                        (None, _) => orphans = true,
+                    }
                 }
                 Wait::Child(_, Change::Stopped(_) | Change::Continued) => {}
-                Wait::Nothing | Wait::NoChildren => return Ok(()),
+                Wait::Nothing | Wait::NoChildren => break,
             }
         }
+        // One look for all of them: a killed keeper may leave thousands of zombies, and each look walks
+        // over those that are not reaped yet.
+        if orphans {
+            events.push_back(Event::Changed);
+        }
+        Ok(())
     }
 
     /// Tries the boundaries in their order and forks a keeper for the first that can be had.

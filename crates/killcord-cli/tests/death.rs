@@ -1,0 +1,258 @@
+//! The death table: `killcord run` (the owner), its warden and its keeper, killed one by one, in pairs and all at
+//! once, on every boundary.
+//!
+//! Promised (G1, G2, G4): whoever is killed, the others end the job, all of it, within two seconds; on `group` its
+//! group. Whoever lives then says what happened and leaves no guard and no cgroup behind. With all three killed
+//! at the same instant the kernel ends a namespace, and elsewhere the leader; the rest waits for a sweep, which
+//! is not here yet: that it is left is asserted, so that nobody promises more.
+//!
+//! A keeper that is stopped holds its job's end up until the warden's patience is over, 3 s; a stopped warden
+//! holds up nothing.
+//!
+//! Several victims are stopped first, so that none acts upon the end of another: as good as the same instant.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a panic is how a test fails, in its helper functions too"
+)]
+
+use std::time::{Duration, Instant};
+
+use killcord_testkit::{
+    Corner, Emptied, Guards, Host, Killcord, Nest, Pinned, PinnedProcess, Scene, Signal, Who, bin,
+    in_every_cell, report,
+};
+
+const SOON: Duration = Duration::from_secs(10);
+const TWO: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Victim {
+    Owner,
+    Warden,
+    Keeper,
+}
+
+use Victim::{Keeper, Owner, Warden};
+
+/// Everybody of the payload but the hopper, which no pidfd can hold: the end of the nest proves it gone.
+const MEMBERS: [&str; 5] = ["bare", "daemon", "leader", "plain", "setsid"];
+/// Those that stay in the leader's process group.
+const GROUP: [&str; 2] = ["leader", "plain"];
+/// Those that have left it.
+const ESCAPED: [&str; 3] = ["bare", "daemon", "setsid"];
+
+/// A `killcord run` with its guards, and a payload that is up.
+struct Stage {
+    corner: Corner,
+    nest: Nest,
+    warden: PinnedProcess,
+    keeper: PinnedProcess,
+    members: Pinned,
+    scene: Scene,
+}
+
+impl Stage {
+    fn set(who: Who, boundary: &str) -> Self {
+        let scene = Scene::new();
+        let corner = if boundary == "cgroup" { Corner::new(&scene) } else { Corner::nowhere() };
+        let mut command = Killcord::new(env!("CARGO_BIN_EXE_killcord")).run(&scene, who, boundary);
+        command.arg("--").arg(bin("kc-payload"));
+        let mut nest = Nest::start_in(&corner, &command);
+        nest.running().stdout.expect("ready\n", SOON).unwrap();
+        let guards = Guards::find(nest.program.pid, SOON);
+        let (Some(warden), Some(keeper)) = (guards.warden, guards.keeper) else { panic!("no guards") };
+        let members = scene.pin();
+        for name in MEMBERS {
+            assert!(members.get(name).is_some(), "{name} is not there: {:?}", members.names());
+        }
+        Self { corner, nest, warden, keeper, members, scene }
+    }
+
+    fn kill(&self, victims: &[Victim]) {
+        let process = |victim: &Victim| match victim {
+            Owner => &self.nest.program,
+            Warden => &self.warden,
+            Keeper => &self.keeper,
+        };
+        if victims.len() > 1 {
+            for victim in victims {
+                process(victim).kill(Signal::STOP).unwrap();
+            }
+        }
+        // The init of a namespace may be gone with the warden.
+        for victim in victims {
+            let _ = process(victim).kill(Signal::KILL);
+        }
+    }
+
+    fn wait_gone(&self, names: &[&str], limit: Duration) {
+        let begun = Instant::now();
+        for name in names {
+            let member = self.members.get(name).unwrap();
+            assert!(
+                member.wait_gone(limit.saturating_sub(begun.elapsed())),
+                "{name} lives; {:?}",
+                self.nest.left()
+            );
+        }
+    }
+
+    fn alive(&self) -> Vec<String> {
+        let mut names: Vec<_> = self.members.alive().into_iter().map(|alive| alive.name).collect();
+        names.retain(|name| name != "hopper");
+        names.sort();
+        names
+    }
+
+    /// Ends what the table says is left, the hopper with the scene, and sees all of it gone.
+    fn clear(self) -> Emptied {
+        let Self { corner, mut nest, members, scene, .. } = self;
+        members.kill(Signal::KILL);
+        drop(scene);
+        let all = nest.wait_empty(SOON).unwrap();
+        drop(corner);
+        all
+    }
+}
+
+/// What `killcord run` says when it lives and a guard was killed.
+fn says_what_happened(stage: &Stage, all: &Emptied, boundary: &str, victims: &[Victim]) {
+    let report = report(&stage.scene);
+    // The init of a namespace dies with the warden, as the kernel has it: nobody is left to ask the program.
+    let by_warden = victims == [Warden] || (victims.contains(&Warden) && boundary == "namespace");
+    let asked_first = victims == [Warden] && boundary != "namespace";
+    let (guard, cause) =
+        if by_warden { ("the warden", "warden-gone") } else { ("its keeper", "keeper-gone") };
+    let message =
+        format!("killcord: {}: {guard} was killed, so the job was ended", bin("kc-payload").display());
+    let lines: Vec<&str> = all.stderr.lines().collect();
+    assert_eq!(lines.first(), Some(&message.as_str()), "{report}");
+    assert_eq!(report["cause"], cause, "{report}");
+    assert_eq!(report["boundary"]["kind"], boundary, "{report}");
+    // The warden's end is no reason not to ask the program first.
+    assert_eq!(all.code, if asked_first { 143 } else { 137 }, "{report}");
+    assert_eq!(report["exit_status"], all.code, "{report}");
+    if boundary == "group" {
+        // Whoever left the group, or whose group's leader is gone, cannot be counted; that is said.
+        assert!(lines.len() <= 3 && lines.iter().all(|line| line.starts_with("killcord: ")), "{lines:?}");
+        assert!(lines.last().unwrap().contains("whoever left the process group was not ended"), "{lines:?}");
+    } else {
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert_eq!(report["verdict"]["kind"], "empty", "{report}");
+    }
+}
+
+/// One row of the table, but for the last: everything ends.
+fn row(victims: &[Victim]) {
+    for (who, boundary) in Host::cells() {
+        let mut stage = Stage::set(who, boundary);
+        stage.kill(victims);
+        let killed = Instant::now();
+        stage.wait_gone(&MEMBERS, TWO);
+        let all = stage.nest.wait_empty(TWO.saturating_sub(killed.elapsed()));
+        let all = all.unwrap_or_else(|e| panic!("{victims:?} {who:?} {boundary}: {e}"));
+        assert_eq!(stage.corner.leaves(), Vec::<std::path::PathBuf>::new(), "{victims:?} {who:?}");
+        if !victims.contains(&Owner) {
+            says_what_happened(&stage, &all, boundary, victims);
+        }
+    }
+}
+
+/// The same row on `group`, which promises the leader's group; where the keeper lives it does no more than that.
+fn row_of_group(victims: &[Victim]) {
+    for who in Who::here() {
+        let mut stage = Stage::set(*who, "group");
+        stage.kill(victims);
+        stage.wait_gone(&GROUP, TWO);
+        for guard in [&stage.warden, &stage.keeper, &stage.nest.program] {
+            assert!(guard.wait_gone(TWO + TWO), "{victims:?}: {:?}", stage.nest.left());
+        }
+        if !victims.contains(&Keeper) {
+            assert_eq!(stage.alive(), ESCAPED, "{victims:?}");
+        }
+        // The hopper holds the output, so that the messages are read when it is gone.
+        if victims.contains(&Owner) {
+            stage.clear();
+        } else {
+            stage.members.kill(Signal::KILL);
+            std::fs::rename(stage.scene.path("ids"), stage.scene.path("ids.over")).unwrap();
+            let all = stage.nest.wait_empty(SOON).unwrap();
+            says_what_happened(&stage, &all, "group", victims);
+        }
+    }
+}
+
+macro_rules! rows {
+    ($($name:ident, $on_group:ident: $victims:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            row(&$victims);
+        }
+
+        #[test]
+        fn $on_group() {
+            row_of_group(&$victims);
+        }
+    )*};
+}
+
+rows! {
+    the_owner_is_killed, the_owner_is_killed_on_group: [Owner];
+    the_warden_is_killed, the_warden_is_killed_on_group: [Warden];
+    the_keeper_is_killed, the_keeper_is_killed_on_group: [Keeper];
+    owner_and_warden_are_killed, owner_and_warden_are_killed_on_group: [Owner, Warden];
+    owner_and_keeper_are_killed, owner_and_keeper_are_killed_on_group: [Owner, Keeper];
+    warden_and_keeper_are_killed, warden_and_keeper_are_killed_on_group: [Warden, Keeper];
+}
+
+#[test]
+fn all_three_are_killed_at_once() {
+    let on_group = Who::here().iter().map(|who| (*who, "group"));
+    for (who, boundary) in Host::cells().into_iter().chain(on_group) {
+        let mut stage = Stage::set(who, boundary);
+        stage.kill(&[Owner, Warden, Keeper]);
+        if boundary == "namespace" {
+            stage.wait_gone(&MEMBERS, TWO);
+            stage.nest.wait_empty(TWO).unwrap();
+            continue;
+        }
+        // At once: the kernel's doing, and not a ladder's.
+        stage.wait_gone(&["leader"], Duration::from_millis(200));
+        for guard in [&stage.nest.program, &stage.warden, &stage.keeper] {
+            assert!(guard.wait_gone(SOON));
+        }
+        assert_eq!(stage.alive(), ["bare", "daemon", "plain", "setsid"], "{who:?} {boundary}");
+        assert_eq!(stage.corner.leaves().len(), usize::from(boundary == "cgroup"));
+        stage.clear();
+    }
+}
+
+#[test]
+fn a_stopped_keeper_is_ended_by_the_warden_when_the_owner_is_killed() {
+    in_every_cell(|who, boundary| {
+        let mut stage = Stage::set(who, boundary);
+        stage.keeper.kill(Signal::STOP).unwrap();
+        stage.kill(&[Owner]);
+        let killed = Instant::now();
+        stage.wait_gone(&MEMBERS, Duration::from_millis(3500));
+        stage.nest.wait_empty(Duration::from_millis(3500).saturating_sub(killed.elapsed())).unwrap();
+        assert_eq!(stage.corner.leaves(), Vec::<std::path::PathBuf>::new());
+    });
+}
+
+#[test]
+fn a_stopped_warden_holds_up_nothing_when_the_owner_is_killed() {
+    for (who, boundary) in Host::cells() {
+        let mut stage = Stage::set(who, boundary);
+        stage.warden.kill(Signal::STOP).unwrap();
+        stage.kill(&[Owner]);
+        stage.wait_gone(&MEMBERS, TWO);
+        assert!(stage.keeper.wait_gone(TWO));
+        // It is all that is left, and ends as soon as it can.
+        stage.warden.kill(Signal::CONT).unwrap();
+        stage.nest.wait_empty(TWO).unwrap();
+        assert_eq!(stage.corner.leaves(), Vec::<std::path::PathBuf>::new());
+    }
+}

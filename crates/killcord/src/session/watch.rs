@@ -1,0 +1,427 @@
+//! `killcord run` while its job lives: signals, terminal, parent and guards, as orders on the cord.
+
+use super::decide::{Action, STOPPING, TAKEN, action};
+use super::{Finished, Options, starter};
+use crate::error::{Error, Result};
+use crate::link::{Cord, Heard, Link, Streams};
+use crate::recover;
+use killcord_model::boundary::{Boundary, Choice};
+use killcord_model::id::JobId;
+use killcord_model::ladder::{Ladder, Signal};
+use killcord_model::spec::{Bytes, OOM_SCORE_ADJ, Request, Session, Spec};
+use killcord_model::status::ExitStatus;
+use killcord_model::verdict::{Cause, End, Members, Usage, Verdict};
+use killcord_model::wire::{FromWarden, Order, Refusal, Report, Stage};
+use killcord_sys::pidfd::Pidfd;
+use killcord_sys::poll::{self, Interest};
+use killcord_sys::signals::{self, Arrived, SignalFd};
+use killcord_sys::{clock, descriptors, process, terminal};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+/// How long the warden has to finish when its job is over. It has nothing left to do then.
+const WARDEN_HAS: Duration = Duration::from_secs(1);
+/// How long the warden has to end what a killed keeper left: the look, and room to say so.
+const WARDEN_ENDS: Duration = Duration::from_millis(2500);
+
+/// `killcord run` while its job lives.
+pub(super) struct Runner {
+    owner: Option<Link>,
+    job: Cord,
+    signals: SignalFd,
+    parent: Option<Pidfd>,
+    /// The group that we share with the job on a terminal.
+    shared: Option<u32>,
+    had_terminal: bool,
+    grace: Duration,
+    /// The first signal of the first order to end, once there was one.
+    asked: Option<Signal>,
+    /// Our children from before the job: an exec keeps them.
+    spare: Vec<u32>,
+    refusal: Option<Refusal>,
+    exited: Option<ExitStatus>,
+    started: Duration,
+    /// Whose end is an order to end, beside our parent's.
+    control: Option<OwnedFd>,
+    /// Whether the first line on stdout says that the session is contained.
+    ack: bool,
+    /// What went wrong meanwhile.
+    trouble: Vec<String>,
+}
+
+/// How the loop ended.
+enum Outcome {
+    Ended(Box<End>),
+    /// The keeper is gone without a last report; the warden's verdict, if it came before that was seen.
+    KeeperLost(Option<Verdict>),
+}
+
+impl Runner {
+    pub(super) fn start(options: &Options) -> Result<Self> {
+        let directory = open_directory()?;
+        let borrow = |number: &u32| {
+            let number = *number;
+            descriptors::borrow_number(number as i32).map_err(|source| Error::Descriptor { number, source })
+        };
+        let extra = options.pass_fd.iter().map(borrow).collect::<Result<Vec<_>>>()?;
+        let control = options.control_fd.as_ref().map(borrow).transpose()?;
+        let exactly_group = options.boundary == Choice::Exactly(Boundary::Group);
+        let on_terminal = on_our_terminal() && !exactly_group;
+        let standard = standard_streams(on_terminal).map_err(Error::io("open /dev/null"))?;
+        let shared = on_terminal.then(group_on_terminal).transpose();
+        let shared = shared.map_err(Error::io("lead a process group on the terminal"))?;
+        let parent = watched_parent(options, on_terminal)?;
+        // Whatever came before the job stays as it is; the subreaper is the net under warden and keeper.
+        let spare = recover::children();
+        process::become_subreaper().map_err(Error::io("become a subreaper"))?;
+        // Ignored, as it may have been inherited, the kernel would reap our children before we look.
+        signals::reset(signals::SIGCHLD);
+        let taken: Vec<i32> = TAKEN.iter().map(|(n, _)| *n).filter(|n| !signals::is_ignored(*n)).collect();
+        // SIGTTOU being blocked, we can hand the terminal on from the background.
+        let stopping = STOPPING.into_iter().filter(|_| shared.is_some());
+        let set = signals::Set::of(&taken.into_iter().chain(stopping).collect::<Vec<_>>());
+        let prepared = set.block_exactly().and_then(|()| SignalFd::new(&set));
+        let signals = prepared.map_err(Error::io("prepare for signals"))?;
+        let request = request(options, shared)?;
+        let streams = Streams { directory, standard, extra };
+        let forked = Link::fork_with(on_terminal, request, streams);
+        let (owner, job) = forked.map_err(Error::io("fork the warden"))?;
+        Ok(Self {
+            owner: Some(owner),
+            job,
+            signals,
+            parent,
+            shared,
+            had_terminal: terminal::controlling().is_ok(),
+            grace: options.policy.grace,
+            asked: None,
+            spare,
+            refusal: None,
+            exited: None,
+            started: clock::now(),
+            control,
+            ack: options.ack,
+            trouble: Vec::new(),
+        })
+    }
+
+    /// Follows the job to its end.
+    pub(super) fn follow(mut self) -> Finished {
+        let end = match self.watch() {
+            Ok(Outcome::Ended(end)) => *end,
+            Ok(Outcome::KeeperLost(verdict)) => self.recover(verdict),
+            Err(e) => {
+                self.trouble.push(format!("failed to wait for the job: {e}"));
+                self.recover(None)
+            }
+        };
+        self.take_terminal_back();
+        if let Some(owner) = self.owner.take()
+            && let Err(e) = owner.close(WARDEN_HAS)
+        {
+            self.trouble.push(format!("failed to wait for the warden: {e}"));
+        }
+        if matches!(end.verdict, Verdict::Empty(_) | Verdict::Refused) {
+            recover::reap_until_alone(&self.spare, &self.signals, WARDEN_HAS);
+        }
+        Finished { job: self.job.id(), end, refusal: self.refusal, asked: self.asked, trouble: self.trouble }
+    }
+
+    /// Waits for the last report.
+    fn watch(&mut self) -> io::Result<Outcome> {
+        loop {
+            let [cord, warden, signal, parent, control] = poll::wait(
+                [
+                    (Some(self.job.as_fd()), Interest::Read),
+                    (self.owner.as_ref().map(AsFd::as_fd), Interest::Read),
+                    (Some(self.signals.as_fd()), Interest::Read),
+                    (self.parent.as_ref().map(AsFd::as_fd), Interest::Read),
+                    (self.control.as_ref().map(AsFd::as_fd), Interest::Read),
+                ],
+                None,
+            )?;
+            if cord && let Some(outcome) = self.hear_keeper() {
+                return Ok(outcome);
+            }
+            if warden && let Some(outcome) = self.hear_warden() {
+                return Ok(outcome);
+            }
+            if signal {
+                while let Some(arrived) = self.signals.read()? {
+                    self.act(arrived);
+                }
+            }
+            if parent {
+                self.parent = None;
+                self.order(&Order::End(Ladder::short()));
+            }
+            if control && self.control_has_ended() {
+                self.control = None;
+                self.order(&Order::End(Ladder::short()));
+            }
+        }
+    }
+
+    fn hear_keeper(&mut self) -> Option<Outcome> {
+        match self.job.hear() {
+            // While leftovers are kept, we wait for them.
+            Heard::Message(Report::Ended(end)) if end.goes_on() => {}
+            Heard::Message(Report::Ended(end)) => return Some(Outcome::Ended(end)),
+            Heard::Message(Report::NotStarted(refusal)) => self.refusal = Some(refusal),
+            Heard::Message(Report::Exited(status)) => self.exited = Some(status),
+            Heard::Message(Report::Stopped { .. }) => self.mirror_stop(),
+            Heard::Message(Report::Armed { boundary, .. }) => self.acknowledge(boundary),
+            Heard::Message(Report::Started { .. } | Report::Continued) | Heard::Nothing => {}
+            Heard::Closed => return Some(Outcome::KeeperLost(None)),
+        }
+        None
+    }
+
+    /// Says that the session is contained, and lets the program run then. Where that cannot be said nothing
+    /// runs: whoever asked for the line is gone.
+    fn acknowledge(&mut self, boundary: Boundary) {
+        if std::mem::take(&mut self.ack) {
+            let order = match starter::acknowledge(boundary, self.job.id()) {
+                Ok(()) => Order::Go,
+                Err(e) => {
+                    self.trouble
+                        .push(format!("failed to acknowledge the session, so nothing was started: {e}"));
+                    Order::End(Ladder::now())
+                }
+            };
+            self.order(&order);
+        }
+    }
+
+    /// Whether the control descriptor is at its end. What is written to it has no meaning, and is read away.
+    fn control_has_ended(&self) -> bool {
+        let Some(control) = &self.control else { return false };
+        let mut buffer = [0u8; 512];
+        !matches!(killcord_sys::socket::read_some(control.as_fd(), &mut buffer), Ok(None | Some([_, ..])))
+    }
+
+    /// What the warden says: that the keeper was killed.
+    fn hear_warden(&mut self) -> Option<Outcome> {
+        match self.owner.as_ref().map(Link::hear) {
+            Some(Heard::Message(FromWarden::KeeperLost { verdict, .. })) => {
+                Some(Outcome::KeeperLost(Some(verdict)))
+            }
+            // The keeper sees that as well, ends the job, and says so on the cord.
+            Some(Heard::Closed) => {
+                self.owner = None;
+                None
+            }
+            Some(Heard::Nothing) | None => None,
+        }
+    }
+
+    fn order(&mut self, order: &Order) {
+        if let Order::End(ladder) = order {
+            self.asked.get_or_insert(ladder.ask);
+        }
+        // A keeper that is gone is heard of on the cord.
+        let _ = self.job.order(order);
+    }
+
+    fn act(&mut self, arrived: Arrived) {
+        let terminal_gone = self.had_terminal && terminal::controlling().is_err();
+        match action(arrived, self.shared.is_some(), self.asked.is_some(), terminal_gone) {
+            Action::Nothing => {}
+            Action::Pass(signal) => self.order(&Order::Signal(signal)),
+            Action::End(ask) => self.order(&Order::End(Ladder { ask, grace: self.grace })),
+            Action::EndNow => self.order(&Order::End(Ladder::now())),
+            Action::HungUp => self.order(&Order::End(Ladder::short())),
+            Action::Stop => {
+                // SIGSTOP cannot fail.
+                let _ = process::stop_self();
+            }
+            Action::Continued => self.continue_job(),
+            Action::Child => self.reap(),
+        }
+    }
+
+    /// Reaps whatever came to us: as PID 1, as a subreaper. The warden is waited for at the end.
+    fn reap(&mut self) {
+        let warden = self.owner.as_ref().and_then(Link::warden);
+        if process::own_pid() == 1 || self.owner.is_none() {
+            for (pid, _) in recover::reap_all() {
+                self.spare.retain(|p| *p != pid);
+                if Some(pid) == warden {
+                    self.owner = None;
+                }
+            }
+        }
+    }
+
+    /// The leader was stopped, by the terminal's key or a signal of its own. The shell that waits for us
+    /// would see nothing of it: stop like it.
+    fn mirror_stop(&mut self) {
+        let Some(group) = self.shared else { return };
+        if !self.leader_is_stopped() {
+            return;
+        }
+        if let Ok(tty) = terminal::controlling() {
+            // The shell takes the terminal when it sees us stopped.
+            let _ = terminal::set_foreground(&tty, group);
+        }
+        let _ = process::stop_self();
+    }
+
+    /// Before exec, and where there are no pidfds, what the keeper says is all that is known.
+    fn leader_is_stopped(&self) -> bool {
+        let Some(pid) = self.job.leader() else { return true };
+        let stat = killcord_sys::proc::Proc::open().and_then(|mut p| p.stat(pid));
+        stat.is_ok_and(|s| s.state == b'T')
+    }
+
+    /// We go on: so does a leader that is still stopped, and in the foreground if we are.
+    fn continue_job(&mut self) {
+        if self.shared.is_some() && self.leader_is_stopped() {
+            self.order(&Order::Signal(Signal::Cont));
+        }
+    }
+
+    /// A program that died as the foreground group of the terminal leaves it to nobody: take it back for
+    /// our own group, from where the shell expects it.
+    fn take_terminal_back(&self) {
+        let (Some(group), Ok(tty)) = (self.shared, terminal::controlling()) else { return };
+        let left_behind = terminal::foreground(&tty).is_ok_and(|g| g != group && !process::group_exists(g));
+        if left_behind {
+            // A terminal that has gone meanwhile needs no foreground.
+            let _ = terminal::set_foreground(&tty, group);
+        }
+    }
+
+    /// The keeper is gone without a last word. The warden ends what it left; when that is gone as well,
+    /// everything has come to us.
+    fn recover(&mut self, known: Option<Verdict>) -> End {
+        // Whether it worked is what follows.
+        let _ = self.job.handles().kill_cgroup();
+        let verdict = known
+            .or_else(|| self.wait_for_warden())
+            .unwrap_or_else(|| recover::end_what_came_to_us(&self.job, &self.spare, &self.signals));
+        // The init of a namespace dies with the warden, as the kernel has it.
+        let with_warden = self.owner.is_none() && self.job.boundary() == Some(Boundary::Namespace);
+        End {
+            status: self.exited.or(Some(ExitStatus::Signal(signals::SIGKILL))),
+            cause: if with_warden { Cause::WardenGone } else { Cause::KeeperGone },
+            boundary: self.job.boundary().unwrap_or(Boundary::Group),
+            verdict,
+            duration: clock::now().saturating_sub(self.started),
+            forced: Members::default(),
+            leftovers: None,
+            usage: Usage::default(),
+            memory_kills: 0,
+            members: 0,
+            notes: self.job.notes().to_vec(),
+        }
+    }
+
+    /// The warden's verdict about a lost keeper; `None` when the warden is gone too.
+    fn wait_for_warden(&mut self) -> Option<Verdict> {
+        let until = clock::now() + WARDEN_ENDS;
+        loop {
+            match self.owner.as_ref()?.hear() {
+                Heard::Message(FromWarden::KeeperLost { verdict, .. }) => return Some(verdict),
+                Heard::Closed => {
+                    self.owner = None;
+                    return None;
+                }
+                Heard::Nothing => {}
+            }
+            let left = until.checked_sub(clock::now())?;
+            let control = self.owner.as_ref().map(AsFd::as_fd);
+            poll::wait([(control, Interest::Read)], Some(left)).ok()?;
+        }
+    }
+}
+
+/// Our working directory, for the job. It need not be readable to be somebody's place of work.
+fn open_directory() -> Result<OwnedFd> {
+    descriptors::directory(c".").map_err(|source| Error::NotStarted {
+        stage: Stage::Directory,
+        path: std::env::current_dir().unwrap_or_else(|_| ".".into()),
+        source,
+    })
+}
+
+/// Whether one of our standard streams is the terminal that controls us.
+fn on_our_terminal() -> bool {
+    terminal::is_ours(io::stdin()) || terminal::is_ours(io::stdout()) || terminal::is_ours(io::stderr())
+}
+
+/// The group that we share with the job. One that began outside our pid namespace has no number by which
+/// the job could join it: then we lead one of our own, in the foreground.
+fn group_on_terminal() -> io::Result<u32> {
+    if process::own_group() == 0 {
+        process::new_group()?;
+        // From the background, where we are now, only who blocks SIGTTOU may.
+        signals::Set::of(&[signals::SIGTTOU]).block_exactly()?;
+        terminal::set_foreground(terminal::controlling()?, process::own_group())?;
+    }
+    Ok(process::own_group())
+}
+
+/// What the job gets as 0, 1 and 2: ours, but null for a stdin that is a terminal which is not ours to
+/// read.
+fn standard_streams(on_terminal: bool) -> io::Result<[OwnedFd; 3]> {
+    let foreign = terminal::is_terminal(io::stdin()) && !on_terminal;
+    let stdin = if foreign { descriptors::null()? } else { copy(io::stdin())? };
+    Ok([stdin, copy(io::stdout())?, copy(io::stderr())?])
+}
+
+fn copy(stream: impl AsFd) -> io::Result<OwnedFd> {
+    stream.as_fd().try_clone_to_owned()
+}
+
+/// The parent, if its end is ours. An init is not watched: it never goes.
+fn watched_parent(options: &Options, on_terminal: bool) -> Result<Option<Pidfd>> {
+    let by_default = !(on_terminal && terminal::started_by_job_control());
+    let watch = options.watch_parent.unwrap_or(by_default);
+    let Some(parent) = process::parent_pid().filter(|pid| watch && *pid > 1) else { return Ok(None) };
+    match Pidfd::open(parent) {
+        // If it had ended before the call, we have another parent now.
+        Ok(handle) if process::parent_pid() == Some(parent) => Ok(Some(handle)),
+        Ok(_) => Err(Error::ParentGone),
+        Err(source) if options.watch_parent == Some(true) => {
+            Err(Error::Io { doing: "watch the parent", source })
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+fn request(options: &Options, shared: Option<u32>) -> Result<Request> {
+    let mut bytes = [0u8; 16];
+    killcord_sys::random::fill(&mut bytes).map_err(Error::io("get random bytes for the job's name"))?;
+    // On a terminal the job is as it would be without us: what nohup or a script had ignored, it ignores.
+    let keep =
+        [(signals::SIGHUP, Signal::Hup), (signals::SIGINT, Signal::Int), (signals::SIGQUIT, Signal::Quit)];
+    let ignored =
+        keep.into_iter().filter(|(n, _)| shared.is_some() && signals::is_ignored(*n)).map(|(_, s)| s);
+    let bytes_of = |text: &std::ffi::OsString| Bytes(text.as_bytes().to_vec());
+    let assignment = |(name, value): &(std::ffi::OsString, std::ffi::OsString)| {
+        Bytes([name.as_bytes(), b"=", value.as_bytes()].concat())
+    };
+    Ok(Request {
+        job: JobId::from_random(bytes),
+        spec: Spec {
+            program: options.program.as_bytes().to_vec(),
+            argv: options.argv.iter().map(bytes_of).collect(),
+            env: options.env.iter().map(assignment).collect(),
+            umask: None,
+            rlimits: Vec::new(),
+            nice: None,
+            oom_score_adj: OOM_SCORE_ADJ,
+            session: shared.map_or(Session::Own, |group| Session::Shared { group }),
+            extra_fds: options.pass_fd.clone(),
+            ignored: ignored.collect(),
+        },
+        policy: options.policy,
+        limits: options.limits,
+        boundary: options.boundary,
+        require: options.require,
+        wait_for_go: options.ack,
+    })
+}
