@@ -255,6 +255,14 @@ fn mask(how: i32, set: &libc::sigset_t) {
     unsafe { libc::sigprocmask(how, set, std::ptr::null_mut()) };
 }
 
+/// `setsid(2)` between fork and exec, as a program does without killcord: what a start is compared with.
+pub fn lead_a_session(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt;
+    let lead = || rustix::process::setsid().map(|_| ()).map_err(io::Error::from);
+    // SAFETY: `setsid` is a system call that touches no memory and takes no lock.
+    unsafe { command.pre_exec(lead) };
+}
+
 /// `fcntl(F_SETLK)` on one byte: takes seat `number` of the file for this process, or says that it is taken.
 ///
 /// The kernel gives the seat back when the process dies, of whatever cause, which makes the seats of a file a

@@ -11,6 +11,7 @@ use killcord_model::id::JobId;
 use killcord_model::spec::{
     Bytes, Leftovers, Limits, OOM_SCORE_ADJ, Policy, Request, ResourceLimit, Session, Spec,
 };
+use killcord_model::wire::Stage;
 use killcord_sys::os::OsStrExt;
 use killcord_sys::os::{AsFd, BorrowedFd, OwnedFd};
 use killcord_sys::{descriptors, pty, socket};
@@ -260,12 +261,22 @@ impl Command {
         let mut bytes = [0u8; 16];
         killcord_sys::random::fill(&mut bytes).map_err(Error::io("get random bytes for the job's name"))?;
         let argv = std::iter::once(&self.program).chain(&self.args);
+        let argv: Vec<Bytes> = argv.map(|a| Bytes(a.as_bytes().to_vec())).collect();
+        let env = self.environment();
+        if argv.iter().chain(&env).any(|text| text.0.contains(&0)) {
+            let why = "there is a zero byte in the program's name, an argument or the environment";
+            return Err(Error::NotStarted {
+                stage: Stage::Exec,
+                path: self.program.clone().into(),
+                source: std::io::Error::new(std::io::ErrorKind::InvalidInput, why),
+            });
+        }
         Ok(Request {
             job: JobId::from_random(bytes),
             spec: Spec {
                 program: self.program.as_bytes().to_vec(),
-                argv: argv.map(|a| Bytes(a.as_bytes().to_vec())).collect(),
-                env: self.environment(),
+                argv,
+                env,
                 umask: self.umask,
                 rlimits: self.rlimits.clone(),
                 nice: self.nice,
@@ -321,11 +332,7 @@ impl Command {
 }
 
 fn open_directory(path: &Path) -> Result<OwnedFd> {
-    let failed = |source| Error::NotStarted {
-        stage: killcord_model::wire::Stage::Directory,
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |source| Error::NotStarted { stage: Stage::Directory, path: path.to_owned(), source };
     let text = std::ffi::CString::new(path.as_os_str().as_bytes())
         .map_err(|_| failed(std::io::ErrorKind::InvalidInput.into()))?;
     descriptors::directory(&text).map_err(failed)

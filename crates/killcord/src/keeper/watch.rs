@@ -25,6 +25,20 @@ const REAP_AT_ONCE: u32 = 8192;
 /// How often a group is looked at whose members cannot be waited for: no pidfd is to be had.
 const LOOK_AT_GROUP: Duration = Duration::from_millis(250);
 
+/// So many messages of a dead owner are read: more than the kernel lets it have unread. A forked copy of it may
+/// go on sending.
+const LAST_WORDS: u32 = 512;
+
+/// What was read from the cord.
+enum Word {
+    /// The job has another owner now, or is on its way to one.
+    HandedOver,
+    /// Something else.
+    Other,
+    /// Nothing more.
+    Nothing,
+}
+
 impl Keeper<'_> {
     /// Waits until something happens or a deadline comes, and says what.
     pub(super) fn wait(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
@@ -69,11 +83,8 @@ impl Keeper<'_> {
             events.push_back(Event::WardenGone);
         }
         if owner {
-            self.owner = None;
-            self.cord = None;
-            self.owner_is_gone(events);
-        }
-        if cord && self.cord.is_some() {
+            self.owner_died(events);
+        } else if cord {
             self.hear_owner(events);
         }
         // That exec has happened is said before that the program has ended.
@@ -94,6 +105,22 @@ impl Keeper<'_> {
         Ok(())
     }
 
+    /// What the owner had said before it died comes first: it may have handed the job over, and then its death
+    /// is nothing to us. A copy of it can say no more than this.
+    fn owner_died(&mut self, events: &mut VecDeque<Event>) {
+        for _ in 0..LAST_WORDS {
+            match self.hear_owner(events) {
+                Word::HandedOver => return,
+                Word::Other => {}
+                Word::Nothing => break,
+            }
+        }
+        self.owner = None;
+        if self.cord.take().is_some() {
+            self.owner_is_gone(events);
+        }
+    }
+
     /// On the owner's terminal nobody is asked first: the shell has its terminal back by now, and a shell
     /// of the job that lived on for half a second would take it away again, which the outer one answers
     /// by exiting.
@@ -108,22 +135,30 @@ impl Keeper<'_> {
         self.leader.is_none()
     }
 
-    fn hear_owner(&mut self, events: &mut VecDeque<Event>) {
-        let Some(cord) = &self.cord else { return };
+    fn hear_owner(&mut self, events: &mut VecDeque<Event>) -> Word {
+        let Some(cord) = &self.cord else { return Word::Nothing };
         match message::receive::<Order>(cord.as_fd()) {
+            Ok(Incoming::Message(Order::HandOver, _)) => {
+                self.belong_to(None);
+                return Word::HandedOver;
+            }
+            Ok(Incoming::Message(Order::Adopt, fds)) => {
+                self.belong_to(fds.into_iter().next());
+                return Word::HandedOver;
+            }
             Ok(Incoming::Message(Order::Go, _)) => events.push_back(Event::Armed),
-            Ok(Incoming::Message(Order::HandOver, _)) => self.belong_to(None),
-            Ok(Incoming::Message(Order::Adopt, fds)) => self.belong_to(fds.into_iter().next()),
             Ok(Incoming::Message(order, _)) => events.push_back(Event::Order(order)),
-            Ok(Incoming::Nothing) => {}
+            Ok(Incoming::Nothing) => return Word::Nothing,
             Ok(Incoming::Closed) => {
                 self.cord = None;
                 self.owner_is_gone(events);
+                return Word::Nothing;
             }
             // An owner of another version, or a cord in wrong hands: what it wants is not known, and
             // that it holds the cord is what counts.
             Err(e) => self.seen.note(format!("an order could not be read: {e}")),
         }
+        Word::Other
     }
 
     /// The cord is what owns the job; the owner's pidfd is beside it, so that a forked copy of a dead owner

@@ -125,7 +125,7 @@ fn heavy_fifty_jobs_end_at_once_and_a_stuck_one_delays_none() {
         let (end, _) = timed(|| stuck.wait().unwrap());
         let all = begun.elapsed();
         assert!(matches!(end.verdict, Verdict::Empty(_)) && end.forced.count >= 1, "{boundary}: {end:?}");
-        assert!((GRACE - ms(20)..GRACE + BOUND).contains(&all), "{boundary}: {all:?}");
+        assert!((ms(2980)..GRACE + BOUND).contains(&all), "{boundary}: {all:?}");
         pinned.wait_gone(Duration::ZERO).unwrap();
         println!("{boundary}: 49 jobs ended in {others:?}, the stuck one in {all:?}");
     }

@@ -45,16 +45,20 @@ fn a_cord_goes_over_an_exec_of_the_owner() {
 
 fn the_first_owners_death_is_nothing_and_the_adopters_death_ends_the_job() {
     for boundary in boundaries() {
-        for copy in ["copy", "no copy"] {
+        for copy in ["copy", "no copy", "late"] {
             let scene = Scene::new();
             let mut host = Running::start(kit::host(&scene, "give").args([boundary.name(), copy]));
             let said = host.stdout.expect(".", SOON).unwrap();
             let taker = said.trim_start_matches("given to ").trim_end_matches(['.', '\n']).parse().unwrap();
             let taker = PinnedProcess::open(taker, |s| s.parent == host.pid()).unwrap();
-            if copy == "no copy" {
+            let leaf = scene.pin().get("leaf").unwrap().stat().unwrap();
+            let keeper = PinnedProcess::open(leaf.parent, |s| s.comm == "killcord-keeper").unwrap();
+            if copy != "copy" {
                 host.kill(Signal::KILL);
                 assert!(host.wait(SOON).is_some());
             }
+            // A keeper that was slow learns of the new owner and of the old one's death at once.
+            keeper.kill(Signal::CONT).unwrap();
             assert!(lives_on(&scene), "{boundary}: the job went with its first owner");
             let pinned = scene.pin();
             taker.kill(Signal::KILL).unwrap();

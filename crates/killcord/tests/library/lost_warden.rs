@@ -89,9 +89,10 @@ fn warden_and_keeper_killed_leave_nothing_that_has_the_jobs_name() {
         scene.wait_recorded(3, SOON);
         let (pinned, guards) = (scene.pin(), Guards::of(&job));
         // At the same instant: neither acts upon the end of the other.
-        let both = [&guards.warden, &guards.keeper];
-        both.iter().for_each(|guard| guard.kill(Signal::STOP).unwrap());
-        both.iter().for_each(|guard| guard.kill(Signal::KILL).unwrap());
+        for signal in [Signal::STOP, Signal::KILL] {
+            guards.warden.kill(signal).unwrap();
+            guards.keeper.kill(signal).unwrap();
+        }
         let (end, took) = timed(|| job.wait_timeout(SOON).unwrap().expect("it waits for ever"));
         assert!(took < BOUND + ms(500), "{boundary}: {took:?}");
         pinned.wait_gone(Duration::ZERO).unwrap();

@@ -1,10 +1,10 @@
 //! The hosts that the tests kill: this executable in a role. Each process of them ends by an alarm.
 
-use crate::kit::{ROLE, SOON};
+use crate::kit::{Guards, ROLE, SOON};
 use crate::{flood, host};
 use killcord::{Boundary, Choice, Error, Job, Ladder, Owner};
 use killcord_sys::fixture;
-use killcord_testkit::{bin, life};
+use killcord_testkit::{Signal, bin, life};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -156,11 +156,15 @@ fn kept_across_exec() {
 }
 
 /// Gives the job to a process of its own making, of which the test learns the number. With the word `copy`, the
-/// giver keeps a copy of the cord.
+/// giver keeps a copy of the cord; with `late`, the keeper is stopped and hears nothing of it for now.
+#[expect(clippy::zombie_processes, reason = "this process is killed, or ends with its scene")]
 fn give() {
     let owner = Owner::builder().boundary(Choice::Exactly(argument(1).parse().unwrap())).build().unwrap();
     let job = leaf(&owner);
     let mut other = myself("take", &job);
+    if argument(2) == "late" {
+        Guards::of(&job).keeper.kill(Signal::STOP).unwrap();
+    }
     let cord = job.into_fd().unwrap();
     let _copy = (argument(2) == "copy").then(|| cord.try_clone().unwrap());
     let mut taker = other.stdin(cord).stdout(Stdio::piped()).spawn().unwrap();

@@ -146,7 +146,7 @@ fn the_terminals_entry_is_gone_afterwards() {
             command(&owner, scene, bin("kc-leaf")).args(["leaf", "60"]).on_terminal(80, 24).spawn().unwrap();
         scene.wait_recorded(1, SOON);
         let name = std::fs::read_link(format!("/proc/{}/fd/0", job.pid().unwrap())).unwrap();
-        assert!(name.starts_with("/dev/pts"), "{name:?}");
+        assert!(name.starts_with("/dev/pts"), "{}", name.display());
         // The number may be given to somebody else at once: the entry's birth tells them apart.
         let birth = |m: std::fs::Metadata| (m.ctime(), m.ctime_nsec());
         let before = std::fs::metadata(&name).map(birth).unwrap();
@@ -159,7 +159,7 @@ fn the_terminals_entry_is_gone_afterwards() {
         drop(job);
         pinned.wait_gone(BOUND).unwrap();
         let after = std::fs::metadata(&name).map(birth).ok();
-        assert_ne!(after, Some(before), "{how}: {name:?} is still there");
+        assert_ne!(after, Some(before), "{how}: {} is still there", name.display());
     }
 }
 
