@@ -120,8 +120,9 @@ impl Stage {
 /// What `killcord run` says when it lives and a guard was killed.
 fn says_what_happened(stage: &Stage, all: &Emptied, boundary: &str, victims: &[Victim]) {
     let report = report(&stage.scene);
-    // The init of a namespace dies with the warden, as the kernel has it: only that is seen.
-    let by_warden = victims == [Warden] && boundary != "namespace";
+    // The init of a namespace dies with the warden, as the kernel has it: nobody is left to ask the program.
+    let by_warden = victims == [Warden] || (victims.contains(&Warden) && boundary == "namespace");
+    let asked_first = victims == [Warden] && boundary != "namespace";
     let (guard, cause) =
         if by_warden { ("the warden", "warden-gone") } else { ("its keeper", "keeper-gone") };
     let message =
@@ -131,7 +132,7 @@ fn says_what_happened(stage: &Stage, all: &Emptied, boundary: &str, victims: &[V
     assert_eq!(report["cause"], cause, "{report}");
     assert_eq!(report["boundary"]["kind"], boundary, "{report}");
     // The warden's end is no reason not to ask the program first.
-    assert_eq!(all.code, if by_warden { 143 } else { 137 }, "{report}");
+    assert_eq!(all.code, if asked_first { 143 } else { 137 }, "{report}");
     assert_eq!(report["exit_status"], all.code, "{report}");
     if boundary == "group" {
         // Whoever left the group, or whose group's leader is gone, cannot be counted; that is said.

@@ -77,7 +77,7 @@ fn a_job_ends_whole_by_order() {
         let pinned = scene.pin();
         running.kill(Signal::TERM);
         // The grace, and what it takes to see it empty.
-        let gone = pinned.wait_gone(Duration::from_millis(2000));
+        let gone = pinned.wait_gone(Duration::from_secs(2));
         assert!(gone.is_ok(), "{what}: {gone:?}");
         let ended = running.stdout.read_to_end(Duration::from_millis(1500));
         assert!(ended.is_ok(), "{what}: {ended:?}");

@@ -7,6 +7,8 @@
 //! Not promised: that a leader which handles TERM is asked by HUP as well before 0.5 s have passed, or is left
 //! to finish after the grace.
 
+#![expect(clippy::expect_used, reason = "a test fails by it")]
+
 mod kit;
 #[path = "kit/report.rs"]
 mod report;

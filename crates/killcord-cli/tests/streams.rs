@@ -7,6 +7,8 @@
 //! Not promised: a `TMPDIR` of the job's own, which needs a claim. On the caller's own terminal the job shares
 //! its session and what it ignores (tests/terminal.rs).
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by it")]
+
 mod kit;
 
 use killcord_testkit::{Host, Need, Running, Scene, Terminal, Who, bin, is_root, reachable, run, skip};

@@ -181,11 +181,12 @@ fn a_leader_that_stops_alone_is_a_stopped_job_of_the_shell() {
 fn the_window_and_its_size_are_the_programs_too() {
     for (who, boundary) in Host::cells() {
         let mut shell = Shell::start(&Scene::new(), who, boundary);
-        shell.line("$K sh -c 'trap \"stty size; exit 2\" WINCH; stty size; echo rea\"\"dy; while :; do sleep 0.02; done'");
+        let script = "trap \"s=\\$(stty size); echo size \\$s.; [ \\\"\\$s\\\" = \\\"20 60\\\" ] && exit 2\" WINCH; \
+                      stty size; echo rea\"\"dy; while :; do sleep 0.02; done";
+        shell.line(&format!("$K sh -c '{script}'"));
         shell.sees("24 80");
         shell.sees("ready");
-        shell.terminal.resize(100, 30);
-        shell.sees("30 100");
+        shell.resizes("", "size 20 60.");
         shell.prompt();
         shell.status(2);
     }
@@ -214,8 +215,7 @@ fn an_editor_edits() {
         shell.prompt();
         shell.line("fg");
         shell.sees("first line");
-        shell.terminal.resize(60, 20);
-        shell.insists(":echo 'size' &columns &lines\n", "size 60 20");
+        shell.resizes(":echo 'size' &columns &lines\n", "size 60 20");
         shell.keys(":wq\n");
         shell.prompt();
         shell.status(0);
@@ -230,8 +230,8 @@ fn a_pager_pages_alone_and_at_either_end_of_a_pipeline() {
     }
     for (who, boundary) in Host::cells() {
         let scene = Scene::new();
-        let text: String = (1..=500).map(|n| format!("line {n}.\n")).collect();
-        std::fs::write(scene.path("text"), text).unwrap();
+        let lines: Vec<String> = (1..=500).map(|n| format!("line {n}.")).collect();
+        std::fs::write(scene.path("text"), lines.join("\n")).unwrap();
         let mut shell = Shell::start(&scene, who, boundary);
         shell.line("export LESS= LESSHISTFILE=-");
         shell.prompt();

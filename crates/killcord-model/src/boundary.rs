@@ -8,6 +8,8 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Boundary {
+    /// Nothing: a plain child process of an owner that could not have a warden and allowed that.
+    Uncontained,
     /// A process group, pinned by its unreaped leader. Whoever leaves the group leaves the job.
     Group,
     /// All descendants of the keeper, which is their subreaper (`PR_SET_CHILD_SUBREAPER`, `prctl(2)`).
@@ -22,6 +24,7 @@ impl Boundary {
     /// The word of the design, as it is typed and printed.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Uncontained => "uncontained",
             Self::Group => "group",
             Self::Tree => "tree",
             Self::Cgroup => "cgroup",
@@ -31,12 +34,13 @@ impl Boundary {
 
     /// Whether processes that leave the leader's group, session or parent are ended too.
     pub fn ends_escapees(self) -> bool {
-        !matches!(self, Self::Group)
+        !matches!(self, Self::Uncontained | Self::Group)
     }
 
     /// What is left of a job when owner, warden and keeper are killed at the same instant.
     pub fn when_all_are_killed(self) -> &'static str {
         match self {
+            Self::Uncontained => "everything runs on",
             Self::Group | Self::Tree => "the leader ends at once, the rest runs on",
             Self::Cgroup => "the leader ends at once, the rest stays in a cgroup that names the job",
             Self::Namespace => "the kernel ends everything at once",
@@ -51,6 +55,7 @@ impl Boundary {
                 Killed::Owner | Killed::Warden | Killed::Keeper,
             )
             | (Self::Namespace, Killed::All) => Aftermath::AllEnded,
+            (Self::Uncontained, _) => Aftermath::NothingEnded,
             (Self::Group, Killed::Owner | Killed::Warden | Killed::Keeper) => Aftermath::GroupEnded,
             (Self::Cgroup, Killed::All) => Aftermath::LeaderEndedRestNamed,
             (Self::Tree | Self::Group, Killed::All) => Aftermath::LeaderEnded,
@@ -83,6 +88,8 @@ pub enum Aftermath {
     LeaderEndedRestNamed,
     /// The leader is ended at once. The rest runs on.
     LeaderEnded,
+    /// Everything runs on.
+    NothingEnded,
 }
 
 impl fmt::Display for Boundary {

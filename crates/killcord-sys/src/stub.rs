@@ -146,6 +146,10 @@ pub mod child {
         fn signal_group(group: u32, signal: i32) -> ();
     }
 
+    pub fn change_of(status: std::process::ExitStatus) -> Change {
+        Change::Exited(status.code().unwrap_or(-1))
+    }
+
     #[derive(Debug, Clone, Copy, Default)]
     pub struct Used {
         pub user: Duration,
@@ -516,6 +520,8 @@ pub mod process {
     pub fn exit_now(code: i32) -> ! {
         std::process::exit(code)
     }
+
+    pub fn in_own_group(_: &mut std::process::Command) {}
 
     pub fn alarm(_: u32) {}
 

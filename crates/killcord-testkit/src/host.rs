@@ -57,9 +57,10 @@ impl fmt::Display for Need {
 /// our CI's hosts must have the thing.
 #[macro_export]
 macro_rules! skip {
-    ($need:expr) => {
-        $crate::skip!($need, return)
-    };
+    ($need:expr) => {{
+        $crate::skipped_whole($need);
+        return;
+    }};
     ($need:expr, $leave:expr) => {{
         $crate::skipped($need);
         $leave
@@ -72,6 +73,19 @@ pub fn skipped(need: Need) {
     assert!(!(in_ci && need.is_demanded_of_ci()), "a host of our CI must not skip: {need}");
     // Not `eprintln!`, which the test harness hides when the test passes.
     let _ = writeln!(std::io::stderr(), "SKIPPED: {need}");
+}
+
+/// Says that a whole test is skipped, and counts it where `tools/test` asks for that: see [`skip!`].
+pub fn skipped_whole(need: Need) {
+    let reason = need.to_string();
+    skipped(need);
+    let Some(file) = std::env::var_os("KILLCORD_TEST_SKIPS") else { return };
+    let thread = std::thread::current();
+    let test = std::env::var("NEXTEST_TEST_NAME").ok().or_else(|| thread.name().map(str::to_owned));
+    let line = format!("{}: {reason}\n", test.unwrap_or_default());
+    let opened = std::fs::OpenOptions::new().append(true).create(true).open(&file);
+    let counted = opened.and_then(|mut file| file.write_all(line.as_bytes()));
+    assert!(counted.is_ok(), "a skip could not be counted in {}: {counted:?}", file.display());
 }
 
 /// What this machine has.

@@ -35,7 +35,7 @@ mod who;
 
 pub use binaries::{bin, reachable};
 pub use guards::Guards;
-pub use host::{BOUNDARIES, Host, Need, in_every_cell, skipped};
+pub use host::{BOUNDARIES, Host, Need, in_every_cell, skipped, skipped_whole};
 pub use killcord::{Corner, Killcord, report};
 pub use nest::{Emptied, Nest};
 pub use pinned::{Alive, Pinned, alive_now};

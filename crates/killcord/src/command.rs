@@ -5,6 +5,7 @@ use crate::job::{Ends, Job};
 use crate::link::Streams;
 use crate::owner::Shared;
 use crate::terminal::Terminal;
+use crate::uncontained::Child;
 use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::id::JobId;
 use killcord_model::spec::{
@@ -245,10 +246,14 @@ impl Command {
     pub fn spawn(&mut self) -> Result<Job> {
         let (streams, ends) = self.streams()?;
         let request = self.request()?;
-        let program = request.spec.program.clone();
-        let cord = self.shared.start(&request, &streams)?;
-        drop(streams);
-        Job::begin(cord, Arc::clone(&self.shared), ends, &program)
+        match self.shared.start(&request, &streams)? {
+            Some(cord) => {
+                // Only the job holds its ends of the pipes now.
+                drop(streams);
+                Job::begin(cord, Arc::clone(&self.shared), ends, &request.spec.program)
+            }
+            None => Ok(Job::uncontained(Child::start(&request, streams)?, ends)),
+        }
     }
 
     fn request(&self) -> Result<Request> {

@@ -7,6 +7,7 @@ use crate::output::{self, Output};
 use crate::owner::Shared;
 use crate::recover;
 use crate::terminal::Terminal;
+use crate::uncontained::Child;
 use killcord_model::boundary::Boundary;
 use killcord_model::id::JobId;
 use killcord_model::ladder::{Ladder, Signal};
@@ -36,7 +37,7 @@ pub(crate) struct Ends {
 /// the reason. Nothing has to run here for that: the kernel closes the cord.
 #[derive(Debug)]
 pub struct Job {
-    cord: Cord,
+    line: Line,
     /// `None` for a job that was adopted: its warden answers to another owner.
     shared: Option<Arc<Shared>>,
     started: Time,
@@ -52,6 +53,15 @@ pub struct Job {
     pub stderr: Option<ChildStderr>,
     /// The job's terminal, if it was asked for.
     pub terminal: Option<Terminal>,
+}
+
+/// What ties a job to this process.
+#[derive(Debug)]
+enum Line {
+    /// The cord to its keeper.
+    Cord(Cord),
+    /// Nothing but that it is our child.
+    Child(Child),
 }
 
 /// What was heard on a cord.
@@ -76,6 +86,20 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
+    fn of(cord: &Cord, shared: Option<Arc<Shared>>, started: Time, exited: Option<ExitStatus>) -> Self {
+        // At once, whatever the warden does; whether it worked is what it says.
+        let _ = cord.kill_cgroup();
+        Self {
+            id: cord.id(),
+            boundary: cord.boundary(),
+            kill: cord.try_clone_kill(),
+            shared,
+            started,
+            exited,
+            notes: cord.notes().to_vec(),
+        }
+    }
+
     /// Waits for the warden's verdict, or ends what carries the job's name. Bounded: 5 s at the most.
     pub(crate) fn end(self) -> End {
         let said = self.shared.as_ref().and_then(|shared| shared.verdict_on_lost(self.id));
@@ -96,59 +120,69 @@ impl Lost {
     }
 }
 
-impl Job {
-    /// Waits until the program is executed, or is known not to be.
-    pub(crate) fn begin(cord: Cord, shared: Arc<Shared>, ends: Ends, program: &[u8]) -> Result<Self> {
-        let mut job = Self {
-            cord,
-            shared: Some(shared),
-            started: now(),
-            pid: None,
-            exited: None,
-            end: None,
-            stdin: ends.stdin,
-            stdout: ends.stdout,
-            stderr: ends.stderr,
-            terminal: ends.terminal,
-        };
-        let mut refusal = None;
-        loop {
-            match job.cord.hear() {
-                Heard::Message(Report::Started { pid }) => {
-                    job.pid = job.cord.leader().or(Some(pid));
-                    return Ok(job);
-                }
-                Heard::Message(Report::NotStarted(why)) => refusal = Some(why),
-                Heard::Message(Report::Ended(_)) | Heard::Closed => {
-                    return Err(job.not_started(refusal, program));
-                }
-                Heard::Message(_) => {}
-                Heard::Nothing => job.wait_for_cord(None)?,
-            }
+/// Why there is no program. A cord that ended before anything was armed on it never had a keeper that
+/// could have started one; after that, nobody can tell.
+fn not_started(cord: &Cord, shared: Arc<Shared>, refusal: Option<Refusal>, program: &[u8]) -> Error {
+    match refusal {
+        Some(refusal) => Error::from_refusal(refusal, program),
+        None if cord.boundary().is_none() => Error::NoWarden {
+            why: "the warden ended before it had started anything: killed, or init() came after a thread"
+                .to_owned(),
+        },
+        None => {
+            // What there was of it is ended before that is said.
+            let _ = Lost::of(cord, Some(shared), now(), None).end();
+            Error::Unclear { job: cord.id() }
         }
     }
+}
 
-    /// Why there is no program. A cord that ended before anything was armed on it never had a keeper that
-    /// could have started one; after that, nobody can tell.
-    fn not_started(&self, refusal: Option<Refusal>, program: &[u8]) -> Error {
-        match refusal {
-            Some(refusal) => Error::from_refusal(refusal, program),
-            None if self.cord.boundary().is_none() => Error::NoWarden {
-                why: "the warden ended before it had started anything: killed, or init() came after a thread"
-                    .to_owned(),
-            },
-            None => {
-                let job = self.cord.id();
-                // What there was of it is ended before that is said.
-                let _ = self.lost().end();
-                Error::Unclear { job }
+fn wait_for(fd: BorrowedFd<'_>, left: Option<Duration>) -> Result<()> {
+    let waited = poll::wait([(Some(fd), Interest::Read)], left);
+    waited.map(|_| ()).map_err(Error::io("wait for the job"))
+}
+
+fn uncontained() -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::Unsupported, "the job is uncontained: it has no keeper")
+}
+
+impl Job {
+    /// Waits until the program is executed, or is known not to be.
+    pub(crate) fn begin(mut cord: Cord, shared: Arc<Shared>, ends: Ends, program: &[u8]) -> Result<Self> {
+        let started = now();
+        let mut refusal = None;
+        let pid = loop {
+            match cord.hear() {
+                Heard::Message(Report::Started { pid }) => break cord.leader().unwrap_or(pid),
+                Heard::Message(Report::NotStarted(why)) => refusal = Some(why),
+                Heard::Message(Report::Ended(_)) | Heard::Closed => {
+                    return Err(not_started(&cord, shared, refusal, program));
+                }
+                Heard::Message(_) => {}
+                Heard::Nothing => wait_for(cord.as_fd(), None)?,
             }
-        }
+        };
+        Ok(Self { started, ..Self::new(Line::Cord(cord), Some(shared), Some(pid), ends) })
+    }
+
+    /// A job that nothing holds.
+    pub(crate) fn uncontained(child: Child, ends: Ends) -> Self {
+        let pid = child.pid();
+        Self::new(Line::Child(child), None, Some(pid), ends)
+    }
+
+    fn new(line: Line, shared: Option<Arc<Shared>>, pid: Option<u32>, ends: Ends) -> Self {
+        let Ends { stdin, stdout, stderr, terminal } = ends;
+        let started = now();
+        Self { line, shared, started, pid, exited: None, end: None, stdin, stdout, stderr, terminal }
     }
 
     /// The job's name.
     pub fn id(&self) -> JobId {
-        self.cord.id()
+        match &self.line {
+            Line::Cord(cord) => cord.id(),
+            Line::Child(child) => child.id(),
+        }
     }
 
     /// The leader's process number, for display only: what is to be signalled is signalled by
@@ -159,7 +193,10 @@ impl Job {
 
     /// What holds the job.
     pub fn boundary(&self) -> Option<Boundary> {
-        self.cord.boundary()
+        match &self.line {
+            Line::Cord(cord) => cord.boundary(),
+            Line::Child(_) => Some(Boundary::Uncontained),
+        }
     }
 
     /// Sends a signal to the leader, if it still runs.
@@ -191,7 +228,15 @@ impl Job {
         if self.end.as_ref().is_some_and(|end| !end.goes_on()) {
             return Ok(());
         }
-        self.cord.order(order).map_err(Error::io("give an order to the keeper"))
+        let given = match (&self.line, order) {
+            (Line::Cord(cord), order) => cord.order(order),
+            (Line::Child(child), Order::Signal(signal)) => child.signal(*signal),
+            (Line::Child(child), Order::End(ladder)) => child.end(*ladder, Cause::Asked),
+            (Line::Child(_), Order::Go | Order::Release | Order::HandOver | Order::Adopt) => {
+                Err(uncontained())
+            }
+        };
+        given.map_err(Error::io("give an order to the keeper"))
     }
 
     /// Waits until the job is over and says how it ended. With leftovers kept, it returns when the leader
@@ -236,7 +281,11 @@ impl Job {
             if left == Some(Duration::ZERO) {
                 return Ok(None);
             }
-            self.wait_for_cord(left)?;
+            let up = match &self.line {
+                Line::Child(child) => child.until().map(|t| t.since(now())),
+                Line::Cord(_) => None,
+            };
+            wait_for(self.as_fd(), left.into_iter().chain(up).min())?;
         }
     }
 
@@ -255,8 +304,20 @@ impl Job {
 
     /// Takes what has come on the cord, without waiting for anything.
     pub(crate) fn news(&mut self) -> Option<News> {
+        let cord = match &mut self.line {
+            Line::Cord(cord) => cord,
+            Line::Child(child) => {
+                if child.until().is_some_and(|t| now() >= t) {
+                    // It has ended meanwhile if that fails.
+                    let _ = child.end(Ladder::now(), Cause::Timeout);
+                }
+                let end = child.try_end()?;
+                self.end = Some(end.clone());
+                return Some(News::End(end));
+            }
+        };
         loop {
-            match self.cord.hear() {
+            match cord.hear() {
                 Heard::Message(Report::Ended(end)) => {
                     self.end = Some(*end.clone());
                     return Some(News::End(*end));
@@ -264,7 +325,10 @@ impl Job {
                 Heard::Message(Report::Exited(status)) => self.exited = Some(status),
                 Heard::Message(_) => {}
                 Heard::Nothing => return None,
-                Heard::Closed => return Some(News::Lost(self.lost())),
+                Heard::Closed => {
+                    let shared = self.shared.clone();
+                    return Some(News::Lost(Lost::of(cord, shared, self.started, self.exited)));
+                }
             }
         }
     }
@@ -283,25 +347,6 @@ impl Job {
     /// How the leader ended, once that is known. The job may still be ending its leftovers.
     pub fn exited(&self) -> Option<ExitStatus> {
         self.exited.or(self.end.as_ref().and_then(|end| end.status))
-    }
-
-    fn wait_for_cord(&self, left: Option<Duration>) -> Result<()> {
-        let waited = poll::wait([(Some(self.cord.as_fd()), Interest::Read)], left);
-        waited.map(|_| ()).map_err(Error::io("wait for the job"))
-    }
-
-    fn lost(&self) -> Lost {
-        // At once, whatever the warden does; whether it worked is what it says.
-        let _ = self.cord.kill_cgroup();
-        Lost {
-            id: self.cord.id(),
-            boundary: self.cord.boundary(),
-            kill: self.cord.try_clone_kill(),
-            shared: self.shared.clone(),
-            started: self.started,
-            exited: self.exited,
-            notes: self.cord.notes().to_vec(),
-        }
     }
 
     /// Lets the job go: it lives on without an owner and is not ended any more.
@@ -329,8 +374,14 @@ impl Job {
     /// # Errors
     /// When the keeper is gone, and the job with it.
     pub fn into_fd(self) -> Result<OwnedFd> {
-        self.cord.order(&Order::HandOver).map_err(Error::io("hand the job over"))?;
-        Ok(self.cord.into_fd())
+        let failed = Error::io("hand the job over");
+        match self.line {
+            Line::Cord(cord) => {
+                cord.order(&Order::HandOver).map_err(failed)?;
+                Ok(cord.into_fd())
+            }
+            Line::Child(_) => Err(failed(uncontained())),
+        }
     }
 
     /// Makes this process the owner of the job on this cord, which came from [`Job::into_fd`]. From now on
@@ -343,18 +394,7 @@ impl Job {
         let cord = Cord::adopted(id, fd);
         let me = pidfd::Pidfd::open(process::own_pid()).ok();
         cord.adopt(me.as_ref().map(AsFd::as_fd)).map_err(Error::io("adopt the job"))?;
-        Ok(Self {
-            cord,
-            shared: None,
-            started: now(),
-            pid: None,
-            exited: None,
-            end: None,
-            stdin: None,
-            stdout: None,
-            stderr: None,
-            terminal: None,
-        })
+        Ok(Self::new(Line::Cord(cord), None, None, Ends::default()))
     }
 
     /// Closes the job's input, waits for the job, and collects what it prints on its piped streams or its
@@ -374,6 +414,9 @@ impl Job {
 /// The cord, to be waited for in any event loop: it is readable when [`Job::try_wait`] has something new.
 impl AsFd for Job {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.cord.as_fd()
+        match &self.line {
+            Line::Cord(cord) => cord.as_fd(),
+            Line::Child(child) => child.as_fd(),
+        }
     }
 }

@@ -41,6 +41,7 @@ pub mod probe;
 mod recover;
 pub mod session;
 mod terminal;
+mod uncontained;
 mod warden;
 
 pub use command::{Command, Stdio};

@@ -55,11 +55,13 @@ pub struct Builder {
     pub(crate) require: Option<Boundary>,
     pub(crate) grace: Duration,
     warden: Option<PathBuf>,
+    uncontained: bool,
 }
 
 impl Default for Builder {
     fn default() -> Self {
-        Self { boundary: Choice::Auto, require: None, grace: GRACE, warden: None }
+        let (boundary, grace) = (Choice::Auto, GRACE);
+        Self { boundary, require: None, grace, warden: None, uncontained: false }
     }
 }
 
@@ -92,14 +94,28 @@ impl Builder {
         self
     }
 
+    /// Where no warden can be had, starts commands all the same, as plain child processes: nothing holds
+    /// them, only the leader is ended with its handle, no timeout runs by itself, and everything outlives a
+    /// killed owner. Each such job says so: its boundary is [`Boundary::Uncontained`]. A requirement or a
+    /// limit is refused then.
+    #[must_use]
+    pub fn allow_uncontained(mut self) -> Self {
+        self.uncontained = true;
+        self
+    }
+
     /// Starts the warden.
     ///
     /// # Errors
     /// [`Error::NoWarden`] when there is none to be had, [`Error::Unsupported`] on anything but Linux.
     pub fn build(self) -> Result<Owner> {
         supported()?;
-        let link = self.execute_warden()?;
-        let state = State { link: Some(link), lost: BTreeMap::new() };
+        let link = match self.execute_warden() {
+            Ok(link) => Some(link),
+            Err(_) if self.uncontained => None,
+            Err(e) => return Err(e),
+        };
+        let state = State { link, lost: BTreeMap::new() };
         Ok(Owner { shared: Arc::new(Shared { settings: self, state: Mutex::new(state) }) })
     }
 
@@ -175,12 +191,18 @@ impl Shared {
 
     /// Hands a request to the warden. A warden that has died is replaced once; a request that was handed
     /// over is never handed over again.
-    pub(crate) fn start(&self, request: &Request, streams: &Streams) -> Result<Cord> {
+    ///
+    /// `None` where there is no warden to be had and the owner has allowed that.
+    pub(crate) fn start(&self, request: &Request, streams: &Streams) -> Result<Option<Cord>> {
         let mut state = self.state();
         let fresh = state.link.is_none();
         let mut link = match state.link.take() {
             Some(link) => link,
-            None => self.settings.execute_warden()?,
+            None => match self.settings.execute_warden() {
+                Ok(link) => link,
+                Err(_) if self.settings.uncontained => return Ok(None),
+                Err(e) => return Err(e),
+            },
         };
         let mut sent = Self::send(&link, request, streams);
         if !fresh && sent.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::BrokenPipe) {
@@ -189,7 +211,7 @@ impl Shared {
             sent = Self::send(&link, request, streams);
         }
         state.link = Some(link);
-        sent.map_err(Error::io("hand the request to the warden"))
+        sent.map(Some).map_err(Error::io("hand the request to the warden"))
     }
 
     fn send(link: &Link, request: &Request, streams: &Streams) -> io::Result<Cord> {

@@ -110,6 +110,7 @@ fn aftermath(b: &Found, what: Aftermath) -> (Look, String) {
         Aftermath::AllEnded => (Look::Good, "all"),
         Aftermath::GroupEnded => (Look::Odd, "its group"),
         Aftermath::LeaderEndedRestNamed => (Look::Odd, "leader (1)"),
+        Aftermath::NothingEnded => (Look::Bad, "nothing"),
         Aftermath::LeaderEnded => (Look::Odd, "leader (2)"),
     };
     (shade(b, look), text.to_owned())

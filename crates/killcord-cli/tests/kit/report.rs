@@ -1,5 +1,7 @@
 //! The report that `killcord run --report report.json` left in a scene.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by it")]
+
 use killcord_testkit::Scene;
 use serde_json::Value;
 

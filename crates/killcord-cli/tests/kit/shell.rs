@@ -42,19 +42,35 @@ impl Shell {
 
     /// Waits until this has appeared.
     pub(crate) fn sees(&mut self, text: &str) {
-        self.terminal.expect(text, SOON).unwrap_or_else(|e| panic!("{e}"));
+        let seen = self.terminal.expect(text, SOON);
+        assert!(seen.is_ok(), "{seen:?}");
     }
 
     /// Types this until that appears: a program that was interrupted throws away what is typed meanwhile.
     pub(crate) fn insists(&mut self, keys: &str, text: &str) {
+        self.repeats(text, |terminal| terminal.send(keys.as_bytes()));
+    }
+
+    /// Resizes the window to 60 x 20 and types this until that appears. The kernel sends the signal just before
+    /// it sets a terminal's new size, so that a quick program sees the old one.
+    pub(crate) fn resizes(&mut self, keys: &str, text: &str) {
+        self.repeats(text, |terminal| {
+            terminal.resize(59, 20);
+            terminal.resize(60, 20);
+            terminal.send(keys.as_bytes());
+        });
+    }
+
+    fn repeats(&mut self, text: &str, action: impl Fn(&mut Terminal)) {
         let deadline = Instant::now() + SOON;
-        while Instant::now() < deadline {
-            self.keys(keys);
-            if self.terminal.expect(text, Duration::from_millis(500)).is_ok() {
+        loop {
+            action(&mut self.terminal);
+            let seen = self.terminal.expect(text, Duration::from_millis(500));
+            assert!(seen.is_ok() || Instant::now() < deadline, "{seen:?}");
+            if seen.is_ok() {
                 return;
             }
         }
-        panic!("no {text:?} in {:?}", self.terminal.text());
     }
 
     /// Waits until the shell has the terminal again.

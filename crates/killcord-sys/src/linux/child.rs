@@ -55,6 +55,12 @@ fn change(status: i32) -> Change {
     }
 }
 
+/// How a child of the standard library's ended.
+pub fn change_of(status: std::process::ExitStatus) -> Change {
+    use std::os::unix::process::ExitStatusExt;
+    change(status.into_raw())
+}
+
 /// Takes the next change of any child, reaping those that ended, without waiting (`wait4(2)`).
 ///
 /// `__WALL` so that children made with an exit signal of their own are seen too: without it, `ECHILD`

@@ -108,6 +108,12 @@ pub fn new_group() -> io::Result<()> {
     Ok(rustix::process::setpgid(None, None)?)
 }
 
+/// Has a command of the standard library's start in a process group of its own.
+pub fn in_own_group(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt;
+    command.process_group(0);
+}
+
 /// Puts our child, which has not executed anything, into a group of the same session.
 pub fn put_into_group(child: u32, group: u32) -> io::Result<()> {
     let (Some(child), Some(group)) = (Pid::from_raw(child as i32), Pid::from_raw(group as i32)) else {

@@ -12,9 +12,10 @@ use std::io;
 /// More descendants than this are handled in further passes.
 const MOST: usize = 1 << 16;
 
-/// So often a signal to all looks for those that it has missed. A job that forks all the time is
-/// never reached whole by a signal; KILL is repeated by its sender.
-const PASSES: u32 = 8;
+/// So often a signal to all looks for those that it has missed: once more finds who lost his parent
+/// meanwhile, and once more whom the signal itself has orphaned. A job that forks all the time is never
+/// reached whole by a signal, and KILL, which its sender repeats, must not wait for that.
+const PASSES: u32 = 3;
 
 /// Walks over our descendants.
 #[derive(Debug)]

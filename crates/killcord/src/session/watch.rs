@@ -302,9 +302,11 @@ impl Runner {
         let verdict = known
             .or_else(|| self.wait_for_warden())
             .unwrap_or_else(|| recover::end_what_came_to_us(&self.job, &self.spare, &self.signals));
+        // The init of a namespace dies with the warden, as the kernel has it.
+        let with_warden = self.owner.is_none() && self.job.boundary() == Some(Boundary::Namespace);
         End {
             status: self.exited.or(Some(ExitStatus::Signal(signals::SIGKILL))),
-            cause: Cause::KeeperGone,
+            cause: if with_warden { Cause::WardenGone } else { Cause::KeeperGone },
             boundary: self.job.boundary().unwrap_or(Boundary::Group),
             verdict,
             duration: clock::now().saturating_sub(self.started),
@@ -366,11 +368,11 @@ fn group_on_terminal() -> io::Result<u32> {
 /// read.
 fn standard_streams(on_terminal: bool) -> io::Result<[OwnedFd; 3]> {
     let foreign = io::stdin().is_terminal() && !on_terminal;
-    let stdin = if foreign { descriptors::null()? } else { copy(io::stdin())? };
-    Ok([stdin, copy(io::stdout())?, copy(io::stderr())?])
+    let stdin = if foreign { descriptors::null()? } else { copy(&io::stdin())? };
+    Ok([stdin, copy(&io::stdout())?, copy(&io::stderr())?])
 }
 
-fn copy(stream: impl AsFd) -> io::Result<OwnedFd> {
+fn copy(stream: &impl AsFd) -> io::Result<OwnedFd> {
     stream.as_fd().try_clone_to_owned()
 }
 

@@ -237,6 +237,8 @@ impl Warden {
 
     fn attempt(&mut self, boundary: Boundary, request: &Request, handed: &Handed) -> Result<Ward, Attempt> {
         let held = match boundary {
+            // Nobody is a keeper's job who has none; it is never asked for here.
+            Boundary::Uncontained => return Err(Attempt::NotHere("a warden contains".to_owned())),
             Boundary::Group => Held::Group,
             Boundary::Namespace => Held::Namespace,
             Boundary::Tree => {
@@ -368,7 +370,12 @@ impl Warden {
                 }
             }
             Effect::KillKeeper(job) => {
-                if let Some(ward) = self.wards.get(&job) {
+                let Some(ward) = self.wards.get(&job) else { return };
+                // A keeper that is no child of ours any more, whoever reaped it, is not signalled: the number
+                // may be another's.
+                if child::peek(ward.keeper).is_err() {
+                    events.push_back(Event::KeeperLost(job));
+                } else {
                     // Our unreaped child. A stopped one dies of this as well.
                     let _ = child::signal(ward.keeper, killcord_sys::signals::SIGKILL);
                 }
@@ -388,7 +395,7 @@ impl Warden {
             // The init was reaped, which the kernel allows only when its namespace is empty.
             (_, Boundary::Namespace) => Sight::Empty,
             // A cgroup that cannot be read; and whoever left a group is not found by it.
-            (Some(Err(_)), _) | (_, Boundary::Group) => Sight::Unknown,
+            (Some(Err(_)), _) | (_, Boundary::Group | Boundary::Uncontained) => Sight::Unknown,
             (_, Boundary::Tree | Boundary::Cgroup) => self.orphans.look(&self.keepers()),
         }
     }

@@ -22,6 +22,9 @@ const MOST: usize = 14;
 const ORDER: [&str; 9] =
     ["owner", "killcord run", "warden", "keeper", "shell", "plain", "setsid", "daemon", "bare"];
 
+/// Those of them that killcord made.
+const GUARDS: [&str; 2] = ["warden", "keeper"];
+
 /// Why the demo ends early.
 #[derive(Debug)]
 pub(super) enum Stop {
@@ -230,7 +233,9 @@ impl Half {
     /// Ends what is left, and says how long that took; nothing when some are still there.
     pub(super) fn clear(&mut self) -> Option<Duration> {
         let begun = clock::now();
-        for member in self.members.iter().filter(|m| m.ended.is_none()) {
+        // Guards end by themselves when their owner has: killed with it, they could not tidy up.
+        let left = self.members.iter().filter(|m| m.ended.is_none() && !GUARDS.contains(&m.role.as_str()));
+        for member in left {
             // The only failure is that it is gone.
             let _ = member.handle.signal(signals::SIGKILL);
         }

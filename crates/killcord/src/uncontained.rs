@@ -1,0 +1,149 @@
+//! A plain child process, where no warden can be had and the owner has allowed that.
+
+use crate::error::{Error, Result};
+use crate::link::Streams;
+use crate::numbers::{now, of_signal};
+use killcord_model::boundary::Boundary;
+use killcord_model::id::{JOB_VARIABLE, JobId};
+use killcord_model::ladder::{Ladder, Signal};
+use killcord_model::spec::{Bytes, Request, Session};
+use killcord_model::status::ExitStatus;
+use killcord_model::time::Time;
+use killcord_model::verdict::{Cause, End, Members, Usage, Verdict};
+use killcord_model::wire::Stage;
+use killcord_sys::child::{self, Change};
+use killcord_sys::os::OsStrExt;
+use killcord_sys::os::{AsFd, BorrowedFd};
+use killcord_sys::pidfd::Pidfd;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::PathBuf;
+use std::process::{self, Stdio};
+use std::sync::OnceLock;
+
+/// The leader alone: nothing holds what it starts.
+#[derive(Debug)]
+pub(crate) struct Child {
+    id: JobId,
+    process: process::Child,
+    handle: Pidfd,
+    started: Time,
+    asked: OnceLock<Cause>,
+    until: Option<Time>,
+}
+
+impl Child {
+    /// Starts the program, in a process group of its own. What only a keeper can do is refused.
+    pub(crate) fn start(request: &Request, streams: Streams) -> Result<Self> {
+        let spec = &request.spec;
+        let text = |b: &Bytes| OsStr::from_bytes(&b.0).to_owned();
+        if let Some(wanted) = request.require {
+            let why = "there is no warden".to_owned();
+            return Err(Error::Weaker { wanted, tried: vec![(Boundary::Uncontained, why)] });
+        }
+        let wants_more = !request.limits.is_empty()
+            || !spec.rlimits.is_empty()
+            || !spec.extra_fds.is_empty()
+            || spec.session != Session::Own
+            || spec.umask.is_some()
+            || spec.nice.is_some();
+        if wants_more {
+            let why = "limits, terminals, descriptors and attributes need a warden".to_owned();
+            return Err(Error::NoWarden { why });
+        }
+        let failed = |stage, source| Error::NotStarted {
+            stage,
+            path: PathBuf::from(text(&Bytes(spec.program.clone()))),
+            source,
+        };
+        let directory = std::fs::File::from(streams.directory);
+        let [stdin, stdout, stderr] = streams.standard;
+        let mut command = process::Command::new(OsStr::from_bytes(&spec.program));
+        command.args(spec.argv.iter().skip(1).map(text)).env_clear();
+        killcord_sys::process::in_own_group(&mut command);
+        command.stdin(Stdio::from(stdin)).stdout(stdout).stderr(stderr);
+        for variable in &spec.env {
+            let split = variable.0.iter().position(|b| *b == b'=').unwrap_or(variable.0.len());
+            let (name, value) = variable.0.split_at(split);
+            command.env(OsStr::from_bytes(name), OsStr::from_bytes(value.get(1..).unwrap_or_default()));
+        }
+        command.env(JOB_VARIABLE, request.job.to_string());
+        command.current_dir(path_of(&directory));
+        let process = command.spawn().map_err(|e| failed(Stage::Exec, e))?;
+        // Our unreaped child: the number is its own.
+        let handle = Pidfd::open(process.id()).map_err(|e| failed(Stage::Leader, e))?;
+        let until = request.policy.timeout.map(|t| now().after(t));
+        Ok(Self { id: request.job, process, handle, started: now(), asked: OnceLock::new(), until })
+    }
+
+    pub(crate) fn id(&self) -> JobId {
+        self.id
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// By when the job's time is up. It is seen only by who waits.
+    pub(crate) fn until(&self) -> Option<Time> {
+        self.until.filter(|_| self.asked.get().is_none())
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
+        self.handle.signal(of_signal(signal))
+    }
+
+    /// The first rung of a ladder, or the last at once.
+    pub(crate) fn end(&self, ladder: Ladder, cause: Cause) -> io::Result<()> {
+        self.asked.get_or_init(|| cause);
+        self.signal(if ladder.grace.is_zero() { Signal::Kill } else { ladder.ask })
+    }
+
+    /// The end, if the leader has ended.
+    pub(crate) fn try_end(&mut self) -> Option<End> {
+        let status = match self.process.try_wait() {
+            Ok(Some(status)) => match child::change_of(status) {
+                Change::Killed(signal) => Some(ExitStatus::Signal(signal)),
+                Change::Exited(code) => Some(ExitStatus::Code(code)),
+                Change::Stopped(_) | Change::Continued => None,
+            },
+            Ok(None) => return None,
+            // Somebody else has reaped it: how it ended is not known, that it has is.
+            Err(_) => None,
+        };
+        Some(End {
+            status,
+            cause: self.asked.get().copied().unwrap_or(Cause::LeaderExited),
+            boundary: Boundary::Uncontained,
+            verdict: Verdict::Unconfirmed("uncontained: only the leader was watched".to_owned()),
+            duration: now().since(self.started),
+            forced: Members::default(),
+            leftovers: None,
+            usage: Usage::default(),
+            memory_kills: 0,
+            members: 1,
+            notes: vec!["uncontained: no warden could be had".to_owned()],
+        })
+    }
+}
+
+/// A directory's path by way of its descriptor, so that it is the one that was opened.
+fn path_of(directory: &std::fs::File) -> OsString {
+    format!("/proc/self/fd/{}", killcord_sys::descriptors::number(directory)).into()
+}
+
+impl Drop for Child {
+    /// The leader ends with its handle; it is reaped so that no zombie is left in the host.
+    fn drop(&mut self) {
+        if matches!(self.process.try_wait(), Ok(None)) {
+            let _ = self.signal(Signal::Kill);
+            let _ = self.process.wait();
+        }
+    }
+}
+
+impl AsFd for Child {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
+}
