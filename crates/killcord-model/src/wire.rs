@@ -69,8 +69,9 @@ pub enum Order {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Report {
     /// The boundary is armed, nothing runs yet. With boundary `cgroup` the descriptor beside it is the
-    /// leaf's `cgroup.kill`, so that the owner can end the job if warden and keeper are killed. A
-    /// second one replaces the first: the boundary turned out weaker when the leader was to enter it.
+    /// leaf's `cgroup.kill`, so that the owner can end the job if warden and keeper are killed; with
+    /// `namespace` it is the pidfd of its init, whose end is the job's. A second one replaces the first:
+    /// the boundary turned out weaker when the leader was to enter it.
     Armed {
         /// What holds the job.
         boundary: Boundary,

@@ -186,6 +186,10 @@ pub mod descriptors {
         fn borrow_number(number: RawFd) -> OwnedFd;
     }
 
+    pub fn path(_: BorrowedFd<'_>) -> std::path::PathBuf {
+        std::path::PathBuf::new()
+    }
+
     pub fn number<F: AsFd>(_: &F) -> RawFd {
         -1
     }
@@ -391,6 +395,7 @@ pub mod pidfd {
 
     refuse! {
         fn signal_through(fd: BorrowedFd<'_>, signal: i32) -> ();
+        fn wait_ended(fd: BorrowedFd<'_>, timeout: Option<Duration>) -> bool;
     }
 
     pub fn number(_: BorrowedFd<'_>) -> Option<u32> {

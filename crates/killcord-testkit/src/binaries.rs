@@ -26,6 +26,27 @@ pub fn bin(name: &str) -> PathBuf {
     reachable(&path)
 }
 
+/// The path of an example of another package, built if it is missing or older than its source or its package's
+/// library.
+///
+/// Panics when it cannot be built.
+pub fn example(package: &str, name: &str) -> PathBuf {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let profile = profile_dir();
+    let path = profile.join("examples").join(name);
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(package);
+    let sources = [manifest.join("examples").join(format!("{name}.rs")), manifest.join("src")];
+    let fresh = modified(&path).is_ok_and(|built| {
+        sources.iter().filter_map(|source| modified(source).ok()).all(|source| source <= built)
+    });
+    if !fresh {
+        cargo_build(&profile, &manifest, &["--package", package, "--example", name]);
+    }
+    assert!(path.is_file(), "there is no example {name:?} in {}", profile.display());
+    reachable(&path)
+}
+
 /// `target/debug` for a test in `target/debug/deps`.
 fn profile_dir() -> PathBuf {
     let exe = std::env::current_exe().unwrap_or_else(|e| panic!("own path unknown: {e}"));
@@ -52,14 +73,22 @@ fn modified(path: &Path) -> io::Result<SystemTime> {
 }
 
 fn build(profile: &Path) {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    cargo_build(profile, package, &["--package", "killcord-testkit", "--bins"]);
+}
+
+fn cargo_build(profile: &Path, package: &Path, what: &[&str]) {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let (Some(target), Some(name)) = (profile.parent(), profile.file_name().and_then(|n| n.to_str())) else {
+    // Cargo marks its directory, and the one of the target platform that may be between it and the profile's.
+    let marked = |dir: &Path| dir.join("CACHEDIR.TAG").exists();
+    let above = profile.ancestors().skip_while(|dir| !marked(dir));
+    let target = above.take_while(|dir| marked(dir)).last();
+    let (Some(target), Some(name)) = (target, profile.file_name().and_then(|n| n.to_str())) else {
         panic!("{} is no build directory", profile.display())
     };
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--package", "killcord-testkit", "--bins", "--manifest-path"]);
-    command.arg(manifest).arg("--target-dir").arg(target);
+    command.args(["build", "--quiet"]).args(what).arg("--manifest-path").arg(package.join("Cargo.toml"));
+    command.arg("--target-dir").arg(target);
     command.args(["--profile", if name == "debug" { "dev" } else { name }]);
     // What cargo set for the package under test is not meant for another build.
     for (key, _) in std::env::vars_os() {
@@ -71,7 +100,7 @@ fn build(profile: &Path) {
     let done = command.stdin(Stdio::null()).output();
     match done {
         Ok(done) if done.status.success() => {}
-        Ok(done) => panic!("building the fixtures failed: {}", String::from_utf8_lossy(&done.stderr)),
+        Ok(done) => panic!("building {what:?} failed: {}", String::from_utf8_lossy(&done.stderr)),
         Err(e) => panic!("cannot run {command:?}: {e}"),
     }
 }

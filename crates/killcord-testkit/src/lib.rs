@@ -33,7 +33,7 @@ mod scene;
 mod stream;
 mod who;
 
-pub use binaries::{bin, reachable};
+pub use binaries::{bin, example, reachable};
 pub use guards::Guards;
 pub use host::{BOUNDARIES, Host, Need, in_every_cell, skipped, skipped_whole};
 pub use killcord::{Corner, Killcord, report};

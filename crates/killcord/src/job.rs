@@ -1,7 +1,7 @@
 //! A started job, on its cord.
 
 use crate::error::{Error, Result, supported};
-use crate::link::{Cord, Heard};
+use crate::link::{Cord, Grip, Heard};
 use crate::numbers::now;
 use crate::output::{self, Output};
 use crate::owner::Shared;
@@ -76,46 +76,34 @@ pub(crate) enum News {
 /// told apart is ended from here.
 #[derive(Debug)]
 pub(crate) struct Lost {
-    id: JobId,
-    boundary: Option<Boundary>,
-    kill: Option<OwnedFd>,
+    grip: Grip,
     shared: Option<Arc<Shared>>,
     started: Time,
     exited: Option<ExitStatus>,
-    notes: Vec<String>,
 }
 
 impl Lost {
     fn of(cord: &Cord, shared: Option<Arc<Shared>>, started: Time, exited: Option<ExitStatus>) -> Self {
         // At once, whatever the warden does; whether it worked is what it says.
-        let _ = cord.kill_cgroup();
-        Self {
-            id: cord.id(),
-            boundary: cord.boundary(),
-            kill: cord.try_clone_kill(),
-            shared,
-            started,
-            exited,
-            notes: cord.notes().to_vec(),
-        }
+        let _ = cord.grip.kill_cgroup();
+        Self { grip: cord.grip.copy(), shared, started, exited }
     }
 
     /// Waits for the warden's verdict, or ends what carries the job's name. Bounded: 5 s at the most.
     pub(crate) fn end(self) -> End {
-        let said = self.shared.as_ref().and_then(|shared| shared.verdict_on_lost(self.id));
-        let kill = self.kill.as_ref().map(AsFd::as_fd);
+        let said = self.shared.as_ref().and_then(|shared| shared.verdict_on_lost(self.grip.id));
         End {
             status: self.exited,
             cause: Cause::KeeperGone,
-            boundary: self.boundary.unwrap_or(Boundary::Group),
-            verdict: said.unwrap_or_else(|| recover::end_by_mark(self.id, self.boundary, kill)),
+            boundary: self.grip.boundary.unwrap_or(Boundary::Group),
+            verdict: said.unwrap_or_else(|| recover::end_by_mark(&self.grip)),
             duration: now().since(self.started),
             forced: Members::default(),
             leftovers: None,
             usage: Usage::default(),
             memory_kills: 0,
             members: 0,
-            notes: self.notes,
+            notes: self.grip.notes,
         }
     }
 }
@@ -125,14 +113,14 @@ impl Lost {
 fn not_started(cord: &Cord, shared: Arc<Shared>, refusal: Option<Refusal>, program: &[u8]) -> Error {
     match refusal {
         Some(refusal) => Error::from_refusal(refusal, program),
-        None if cord.boundary().is_none() => Error::NoWarden {
+        None if cord.grip.boundary.is_none() => Error::NoWarden {
             why: "the warden ended before it had started anything: killed, or init() came after a thread"
                 .to_owned(),
         },
         None => {
             // What there was of it is ended before that is said.
             let _ = Lost::of(cord, Some(shared), now(), None).end();
-            Error::Unclear { job: cord.id() }
+            Error::Unclear { job: cord.grip.id }
         }
     }
 }
@@ -153,7 +141,7 @@ impl Job {
         let mut refusal = None;
         let pid = loop {
             match cord.hear() {
-                Heard::Message(Report::Started { pid }) => break cord.leader().unwrap_or(pid),
+                Heard::Message(Report::Started { pid }) => break cord.grip.leader().unwrap_or(pid),
                 Heard::Message(Report::NotStarted(why)) => refusal = Some(why),
                 Heard::Message(Report::Ended(_)) | Heard::Closed => {
                     return Err(not_started(&cord, shared, refusal, program));
@@ -180,7 +168,7 @@ impl Job {
     /// The job's name.
     pub fn id(&self) -> JobId {
         match &self.line {
-            Line::Cord(cord) => cord.id(),
+            Line::Cord(cord) => cord.grip.id,
             Line::Child(child) => child.id(),
         }
     }
@@ -194,7 +182,7 @@ impl Job {
     /// What holds the job.
     pub fn boundary(&self) -> Option<Boundary> {
         match &self.line {
-            Line::Cord(cord) => cord.boundary(),
+            Line::Cord(cord) => cord.grip.boundary,
             Line::Child(_) => Some(Boundary::Uncontained),
         }
     }

@@ -203,21 +203,75 @@ impl AsFd for Link {
     }
 }
 
+/// What the owner has in its hands of a job, beside the cord: enough to end it when its guards are killed.
+#[derive(Debug)]
+pub(crate) struct Grip {
+    /// The job.
+    pub(crate) id: JobId,
+    /// What holds it, once that is known.
+    pub(crate) boundary: Option<Boundary>,
+    /// What the keeper said about the boundary on this machine.
+    pub(crate) notes: Vec<String>,
+    /// The leaf's `cgroup.kill`.
+    kill: Option<OwnedFd>,
+    /// The leader's pidfd.
+    leader: Option<OwnedFd>,
+    /// The keeper's pidfd, where it is the init of the job's namespace: it ends only with all the others.
+    init: Option<OwnedFd>,
+}
+
+impl Grip {
+    /// Another grip on the same job. What cannot be copied for lack of descriptors is left out.
+    pub(crate) fn copy(&self) -> Self {
+        let copy = |fd: &Option<OwnedFd>| fd.as_ref().and_then(|fd| fd.try_clone().ok());
+        Self {
+            id: self.id,
+            boundary: self.boundary,
+            notes: self.notes.clone(),
+            kill: copy(&self.kill),
+            leader: copy(&self.leader),
+            init: copy(&self.init),
+        }
+    }
+
+    /// Ends the job's cgroup directly. Nothing happens on boundaries without a cgroup.
+    pub(crate) fn kill_cgroup(&self) -> io::Result<()> {
+        self.kill.as_ref().map_or(Ok(()), |fd| cgroup::kill_through(fd.as_fd()))
+    }
+
+    /// Kills the leader through its pidfd and waits until it has ended, for as long as `within`.
+    pub(crate) fn kill_leader(&self, within: Duration) -> io::Result<bool> {
+        let Some(leader) = &self.leader else { return Ok(true) };
+        // If it is gone already, that is what is wanted.
+        let _ = pidfd::signal_through(leader.as_fd(), signals::SIGKILL);
+        pidfd::wait_ended(leader.as_fd(), Some(within))
+    }
+
+    /// Waits until the init of the job's namespace has ended, for as long as `within`; `None` where there is
+    /// none, or no handle on it.
+    pub(crate) fn init_ended(&self, within: Duration) -> Option<bool> {
+        let init = self.init.as_ref()?;
+        pidfd::wait_ended(init.as_fd(), Some(within)).ok()
+    }
+
+    /// The leader's number in our own pid namespace, for display.
+    pub(crate) fn leader(&self) -> Option<u32> {
+        self.leader.as_ref().and_then(|fd| pidfd::number(fd.as_fd()))
+    }
+}
+
 /// A job on its cord. Dropping it closes the cord, which is the order to end.
 #[derive(Debug)]
 pub(crate) struct Cord {
-    id: JobId,
     socket: OwnedFd,
-    /// The leaf's `cgroup.kill`, so that the job can be ended when warden and keeper are killed.
-    kill: Option<OwnedFd>,
-    leader: Option<OwnedFd>,
-    boundary: Option<Boundary>,
-    notes: Vec<String>,
+    /// What else the owner has of the job.
+    pub(crate) grip: Grip,
 }
 
 impl Cord {
     fn new(id: JobId, socket: OwnedFd) -> Self {
-        Self { id, socket, kill: None, leader: None, boundary: None, notes: Vec::new() }
+        let grip = Grip { id, boundary: None, notes: Vec::new(), kill: None, leader: None, init: None };
+        Self { socket, grip }
     }
 
     /// A cord that came from another process. Its first order must be to adopt it.
@@ -236,43 +290,29 @@ impl Cord {
         self.socket
     }
 
-    /// The job's name.
-    pub(crate) fn id(&self) -> JobId {
-        self.id
-    }
-
-    /// What holds it, once that is known.
-    pub(crate) fn boundary(&self) -> Option<Boundary> {
-        self.boundary
-    }
-
-    /// What the keeper said about the boundary on this machine.
-    pub(crate) fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    /// The leader's number in our own pid namespace, for display.
-    pub(crate) fn leader(&self) -> Option<u32> {
-        self.leader.as_ref().and_then(|fd| pidfd::number(fd.as_fd()))
-    }
-
     /// Takes the next report, without waiting. The last one is [`Report::Ended`].
     pub(crate) fn hear(&mut self) -> Heard<Report> {
         match message::receive::<Report>(self.socket.as_fd()) {
             Ok(Incoming::Message(report, fds)) => {
-                match &report {
-                    Report::Armed { boundary, notes } => {
-                        self.boundary = Some(*boundary);
-                        self.notes.clone_from(notes);
-                        self.kill = fds.into_iter().next();
-                    }
-                    Report::Started { .. } => self.leader = fds.into_iter().next(),
-                    _ => {}
-                }
+                self.take_note(&report, fds);
                 Heard::Message(report)
             }
             Ok(Incoming::Nothing) => Heard::Nothing,
             Ok(Incoming::Closed) | Err(_) => Heard::Closed,
+        }
+    }
+
+    fn take_note(&mut self, report: &Report, fds: Vec<OwnedFd>) {
+        let fd = fds.into_iter().next();
+        match report {
+            Report::Armed { boundary, notes } => {
+                self.grip.boundary = Some(*boundary);
+                self.grip.notes.clone_from(notes);
+                let namespace = *boundary == Boundary::Namespace;
+                (self.grip.kill, self.grip.init) = if namespace { (None, fd) } else { (fd, None) };
+            }
+            Report::Started { .. } => self.grip.leader = fd,
+            _ => {}
         }
     }
 
@@ -282,17 +322,6 @@ impl Cord {
     /// `EPIPE` when the keeper is gone.
     pub(crate) fn order(&self, order: &Order) -> io::Result<()> {
         message::send(self.socket.as_fd(), order, &[])
-    }
-
-    /// A copy of the leaf's `cgroup.kill`, if the job has one.
-    pub(crate) fn try_clone_kill(&self) -> Option<OwnedFd> {
-        self.kill.as_ref().and_then(|fd| fd.try_clone().ok())
-    }
-
-    /// Ends the job's cgroup directly. For a job whose keeper is gone; nothing happens on boundaries
-    /// without a cgroup.
-    pub(crate) fn kill_cgroup(&self) -> io::Result<()> {
-        self.kill.as_ref().map_or(Ok(()), |fd| cgroup::kill_through(fd.as_fd()))
     }
 }
 

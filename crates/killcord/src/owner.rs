@@ -8,7 +8,7 @@ use killcord_model::id::JobId;
 use killcord_model::ladder::GRACE;
 use killcord_model::spec::Request;
 use killcord_model::verdict::Verdict;
-use killcord_model::wire::FromWarden;
+use killcord_model::wire::{FromWarden, Stage};
 use killcord_sys::os::AsFd;
 use killcord_sys::os::OsStrExt;
 use killcord_sys::{clock, os, poll};
@@ -167,6 +167,12 @@ impl Owner {
     }
 }
 
+/// Whether a send failed because the other end is gone. With something unread at that end, by another thread
+/// of ours for instance, the kernel says so by `ECONNRESET`, once (`unix(7)`); this message was not taken.
+fn says_gone(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
 /// What the jobs of an owner share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -205,13 +211,23 @@ impl Shared {
             },
         };
         let mut sent = Self::send(&link, request, streams);
-        if !fresh && sent.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::BrokenPipe) {
-            // Nobody has read it.
+        if !fresh && sent.as_ref().is_err_and(says_gone) {
+            // Nobody has got it.
             link = self.settings.execute_warden()?;
             sent = Self::send(&link, request, streams);
         }
         state.link = Some(link);
-        sent.map(Some).map_err(Error::io("hand the request to the warden"))
+        // Whatever the reason is, nobody has a request to act upon.
+        sent.map(Some).map_err(|e| match e.kind() {
+            _ if says_gone(&e) => Error::NoWarden { why: format!("it was killed before the request: {e}") },
+            io::ErrorKind::WouldBlock => {
+                Error::NoWarden { why: format!("it has read nothing for {ROOM_WITHIN:?}") }
+            }
+            _ => {
+                let path = PathBuf::from(OsStr::from_bytes(&request.spec.program));
+                Error::NotStarted { stage: Stage::Descriptors, path, source: e }
+            }
+        })
     }
 
     fn send(link: &Link, request: &Request, streams: &Streams) -> io::Result<Cord> {

@@ -2,16 +2,16 @@
 
 use crate::arm::GUARDS;
 use crate::keeper::members_of;
-use crate::link::Cord as Job;
+use crate::link::Grip;
 use crate::numbers::now;
 use killcord_model::boundary::Boundary;
-use killcord_model::id::{JOB_VARIABLE, JobId};
+use killcord_model::id::JOB_VARIABLE;
 use killcord_model::ladder::{KILL_AGAIN, LOOK};
 use killcord_model::verdict::{Evidence, NAMED, Verdict};
-use killcord_sys::cgroup::{self, Own};
+use killcord_sys::cgroup::Own;
 use killcord_sys::child::{self, Change, Wait};
 use killcord_sys::mark;
-use killcord_sys::os::{AsFd, BorrowedFd};
+use killcord_sys::os::AsFd;
 use killcord_sys::poll::{self, Interest};
 use killcord_sys::signals::SignalFd;
 use killcord_sys::tree::Tree;
@@ -34,7 +34,7 @@ pub(crate) fn children() -> Vec<u32> {
 ///
 /// For a process that is a subreaper and whose only other children are in `spare`: whatever else is
 /// below it came from the job. `signals` is where `SIGCHLD` arrives.
-pub(crate) fn end_what_came_to_us(job: &Job, spare: &[u32], signals: &SignalFd) -> Verdict {
+pub(crate) fn end_what_came_to_us(job: &Grip, spare: &[u32], signals: &SignalFd) -> Verdict {
     let mut tree = match Tree::new() {
         Ok(tree) => tree,
         Err(e) => return Verdict::Unconfirmed(format!("/proc: {e}")),
@@ -49,7 +49,7 @@ pub(crate) fn end_what_came_to_us(job: &Job, spare: &[u32], signals: &SignalFd) 
         reap_all();
         match tree.walk(spare, usize::MAX) {
             Ok([]) => {
-                remove_cgroup(job.id(), job.boundary());
+                remove_cgroup(job);
                 return Verdict::Empty(Evidence::NoChildLeft);
             }
             Ok(left) if now() >= end => return Verdict::Survivors(members_of(left, NAMED)),
@@ -87,33 +87,39 @@ pub(crate) fn reap_until_alone(spare: &[u32], signals: &SignalFd, within: Durati
 
 /// Ends what can be told to be of this job by the name in its environment, for an owner that is no
 /// subreaper. What has dropped its environment is not found: the verdict says so.
-pub(crate) fn end_by_mark(job: JobId, boundary: Option<Boundary>, kill: Option<BorrowedFd<'_>>) -> Verdict {
-    let assignment = format!("{JOB_VARIABLE}={job}");
+pub(crate) fn end_by_mark(job: &Grip) -> Verdict {
+    // The cord ends before the init does: it is its pidfd that says that the kernel has ended the others.
+    if job.boundary == Some(Boundary::Namespace) && job.init_ended(LOOK) == Some(true) {
+        return Verdict::Empty(Evidence::NamespaceReaped);
+    }
+    let assignment = format!("{JOB_VARIABLE}={}", job.id);
     let end = now().after(LOOK);
     let mut clean = 0;
     while clean < 2 && now() < end {
         // Whether it worked is what the next look says.
-        let _ = kill.map(cgroup::kill_through);
+        let _ = job.kill_cgroup();
+        // One that is just dying of its keeper's death has no environment any more.
+        let leader_gone = job.kill_leader(KILL_AGAIN).unwrap_or(false);
         match mark::end(&assignment) {
-            Ok(0) => clean += 1,
+            Ok(0) if leader_gone => clean += 1,
             Ok(_) => clean = 0,
             Err(e) => return Verdict::Unconfirmed(format!("/proc: {e}")),
         }
     }
-    remove_cgroup(job, boundary);
+    remove_cgroup(job);
     Verdict::Unconfirmed("warden and keeper were killed; what carried the job's name was ended".to_owned())
 }
 
 /// Removes the job's cgroup, which its guards would have removed. They may not even have come to say that
 /// there is one.
-fn remove_cgroup(job: JobId, boundary: Option<Boundary>) {
-    if boundary.is_some_and(|boundary| boundary != Boundary::Cgroup) {
+fn remove_cgroup(job: &Grip) {
+    if job.boundary.is_some_and(|boundary| boundary != Boundary::Cgroup) {
         return;
     }
     let own = Own::find(None).and_then(|own| if own.path.ends_with(GUARDS) { own.parent() } else { Ok(own) });
     if let Ok(own) = own {
         // The kernel removes no cgroup that has a member; what stays for that reason is what a sweep is for.
-        let _ = own.remove(&job.cgroup_name());
+        let _ = own.remove(&job.id.cgroup_name());
     }
 }
 

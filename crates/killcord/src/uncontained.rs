@@ -12,10 +12,11 @@ use killcord_model::time::Time;
 use killcord_model::verdict::{Cause, End, Members, Usage, Verdict};
 use killcord_model::wire::Stage;
 use killcord_sys::child::{self, Change};
+use killcord_sys::descriptors;
 use killcord_sys::os::OsStrExt;
 use killcord_sys::os::{AsFd, BorrowedFd};
 use killcord_sys::pidfd::Pidfd;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
 use std::process::{self, Stdio};
@@ -56,7 +57,7 @@ impl Child {
             path: PathBuf::from(text(&Bytes(spec.program.clone()))),
             source,
         };
-        let directory = std::fs::File::from(streams.directory);
+        let directory = streams.directory;
         let [stdin, stdout, stderr] = streams.standard;
         let mut command = process::Command::new(OsStr::from_bytes(&spec.program));
         command.args(spec.argv.iter().skip(1).map(text)).env_clear();
@@ -68,7 +69,7 @@ impl Child {
             command.env(OsStr::from_bytes(name), OsStr::from_bytes(value.get(1..).unwrap_or_default()));
         }
         command.env(JOB_VARIABLE, request.job.to_string());
-        command.current_dir(path_of(&directory));
+        command.current_dir(descriptors::path(directory.as_fd()));
         let process = command.spawn().map_err(|e| failed(Stage::Exec, e))?;
         // Our unreaped child: the number is its own.
         let handle = Pidfd::open(process.id()).map_err(|e| failed(Stage::Leader, e))?;
@@ -125,11 +126,6 @@ impl Child {
             notes: vec!["uncontained: no warden could be had".to_owned()],
         })
     }
-}
-
-/// A directory's path by way of its descriptor, so that it is the one that was opened.
-fn path_of(directory: &std::fs::File) -> OsString {
-    format!("/proc/self/fd/{}", killcord_sys::descriptors::number(directory)).into()
 }
 
 impl Drop for Child {

@@ -14,6 +14,11 @@ pub fn directory(path: &std::ffi::CStr) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
+/// A path that leads to what is behind a descriptor, for this process and for a child until exec.
+pub fn path(fd: BorrowedFd<'_>) -> std::path::PathBuf {
+    format!("/proc/self/fd/{}", fd.as_raw_fd()).into()
+}
+
 /// Puts `/dev/null` at 0, 1 and 2, so that a guard holds nobody's pipe or terminal.
 pub fn detach_standard_streams() -> io::Result<()> {
     let null = null()?;

@@ -33,8 +33,16 @@ impl Pidfd {
 
     /// Waits until the process has ended and says whether it has.
     pub fn wait_ended(&self, timeout: Option<Duration>) -> io::Result<bool> {
-        Ok(super::poll::wait([(Some(self.as_fd()), super::poll::Interest::Read)], timeout)?[0])
+        wait_ended(self.as_fd(), timeout)
     }
+}
+
+/// Waits until the process behind a descriptor that is a pidfd has ended and says whether it has.
+///
+/// That of a namespace's init has ended when every other process in the namespace has
+/// (`pid_namespaces(7)`).
+pub fn wait_ended(fd: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<bool> {
+    Ok(super::poll::wait([(Some(fd), super::poll::Interest::Read)], timeout)?[0])
 }
 
 /// Sends a signal through a descriptor that is a pidfd.

@@ -12,6 +12,7 @@ use killcord_model::spec::{Request, ResourceLimit, Session};
 use killcord_model::wire::{Refusal, Report, Stage};
 use killcord_sys::leader::{self, Failure, Leader, Plan};
 use killcord_sys::os::{AsFd, BorrowedFd, OwnedFd};
+use killcord_sys::pidfd::Pidfd;
 use killcord_sys::process;
 use killcord_sys::socket;
 use killcord_sys::tree::Tree;
@@ -124,7 +125,10 @@ impl Keeper<'_> {
     pub(super) fn report_armed(&mut self) {
         let armed = Report::Armed { boundary: self.held.boundary(), notes: self.seen.notes.clone() };
         let kill = self.held.leaf().and_then(killcord_sys::cgroup::Leaf::kill_file);
-        let fds: Vec<BorrowedFd<'_>> = kill.into_iter().collect();
+        // Where there are no pidfds, the owner cannot see the end of a namespace for itself.
+        let init =
+            matches!(self.held, Held::Namespace).then(|| Pidfd::open(process::own_pid()).ok()).flatten();
+        let fds: Vec<BorrowedFd<'_>> = kill.into_iter().chain(init.as_ref().map(AsFd::as_fd)).collect();
         if let Some(cord) = &self.cord {
             // An owner that is gone is seen by the wait that follows.
             let _ = message::send(cord.as_fd(), &armed, &fds);

@@ -126,7 +126,13 @@ impl Runner {
         if matches!(end.verdict, Verdict::Empty(_) | Verdict::Refused) {
             recover::reap_until_alone(&self.spare, &self.signals, WARDEN_HAS);
         }
-        Finished { job: self.job.id(), end, refusal: self.refusal, asked: self.asked, trouble: self.trouble }
+        Finished {
+            job: self.job.grip.id,
+            end,
+            refusal: self.refusal,
+            asked: self.asked,
+            trouble: self.trouble,
+        }
     }
 
     /// Waits for the last report.
@@ -183,7 +189,7 @@ impl Runner {
     /// runs: whoever asked for the line is gone.
     fn acknowledge(&mut self, boundary: Boundary) {
         if std::mem::take(&mut self.ack) {
-            let order = match starter::acknowledge(boundary, self.job.id()) {
+            let order = match starter::acknowledge(boundary, self.job.grip.id) {
                 Ok(()) => Order::Go,
                 Err(e) => {
                     self.trouble
@@ -271,7 +277,7 @@ impl Runner {
 
     /// Before exec, and where there are no pidfds, what the keeper says is all that is known.
     fn leader_is_stopped(&self) -> bool {
-        let Some(pid) = self.job.leader() else { return true };
+        let Some(pid) = self.job.grip.leader() else { return true };
         let stat = killcord_sys::proc::Proc::open().and_then(|mut p| p.stat(pid));
         stat.is_ok_and(|s| s.state == b'T')
     }
@@ -298,16 +304,16 @@ impl Runner {
     /// everything has come to us.
     fn recover(&mut self, known: Option<Verdict>) -> End {
         // Whether it worked is what follows.
-        let _ = self.job.kill_cgroup();
+        let _ = self.job.grip.kill_cgroup();
         let verdict = known
             .or_else(|| self.wait_for_warden())
-            .unwrap_or_else(|| recover::end_what_came_to_us(&self.job, &self.spare, &self.signals));
+            .unwrap_or_else(|| recover::end_what_came_to_us(&self.job.grip, &self.spare, &self.signals));
         // The init of a namespace dies with the warden, as the kernel has it.
-        let with_warden = self.owner.is_none() && self.job.boundary() == Some(Boundary::Namespace);
+        let with_warden = self.owner.is_none() && self.job.grip.boundary == Some(Boundary::Namespace);
         End {
             status: self.exited.or(Some(ExitStatus::Signal(signals::SIGKILL))),
             cause: if with_warden { Cause::WardenGone } else { Cause::KeeperGone },
-            boundary: self.job.boundary().unwrap_or(Boundary::Group),
+            boundary: self.job.grip.boundary.unwrap_or(Boundary::Group),
             verdict,
             duration: clock::now().saturating_sub(self.started),
             forced: Members::default(),
@@ -315,7 +321,7 @@ impl Runner {
             usage: Usage::default(),
             memory_kills: 0,
             members: 0,
-            notes: self.job.notes().to_vec(),
+            notes: self.job.grip.notes.clone(),
         }
     }
 
