@@ -146,6 +146,10 @@ pub mod child {
         fn signal_group(group: u32, signal: i32) -> ();
     }
 
+    pub fn change_of(status: std::process::ExitStatus) -> Change {
+        Change::Exited(status.code().unwrap_or(-1))
+    }
+
     #[derive(Debug, Clone, Copy, Default)]
     pub struct Used {
         pub user: Duration,
@@ -180,6 +184,10 @@ pub mod descriptors {
         fn never_wait(fd: BorrowedFd<'_>) -> ();
         fn take_number(number: RawFd) -> OwnedFd;
         fn borrow_number(number: RawFd) -> OwnedFd;
+    }
+
+    pub fn path(_: BorrowedFd<'_>) -> std::path::PathBuf {
+        std::path::PathBuf::new()
     }
 
     pub fn number<F: AsFd>(_: &F) -> RawFd {
@@ -387,6 +395,7 @@ pub mod pidfd {
 
     refuse! {
         fn signal_through(fd: BorrowedFd<'_>, signal: i32) -> ();
+        fn wait_ended(fd: BorrowedFd<'_>, timeout: Option<Duration>) -> bool;
     }
 
     pub fn number(_: BorrowedFd<'_>) -> Option<u32> {
@@ -516,6 +525,8 @@ pub mod process {
     pub fn exit_now(code: i32) -> ! {
         std::process::exit(code)
     }
+
+    pub fn in_own_group(_: &mut std::process::Command) {}
 
     pub fn alarm(_: u32) {}
 

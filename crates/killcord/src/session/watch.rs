@@ -374,11 +374,11 @@ fn group_on_terminal() -> io::Result<u32> {
 /// read.
 fn standard_streams(on_terminal: bool) -> io::Result<[OwnedFd; 3]> {
     let foreign = io::stdin().is_terminal() && !on_terminal;
-    let stdin = if foreign { descriptors::null()? } else { copy(io::stdin())? };
-    Ok([stdin, copy(io::stdout())?, copy(io::stderr())?])
+    let stdin = if foreign { descriptors::null()? } else { copy(&io::stdin())? };
+    Ok([stdin, copy(&io::stdout())?, copy(&io::stderr())?])
 }
 
-fn copy(stream: impl AsFd) -> io::Result<OwnedFd> {
+fn copy(stream: &impl AsFd) -> io::Result<OwnedFd> {
     stream.as_fd().try_clone_to_owned()
 }
 
