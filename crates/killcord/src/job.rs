@@ -113,10 +113,14 @@ impl Lost {
 fn not_started(cord: &Cord, shared: Arc<Shared>, refusal: Option<Refusal>, program: &[u8]) -> Error {
     match refusal {
         Some(refusal) => Error::from_refusal(refusal, program),
-        None if !cord.may_have_run() => Error::NoWarden {
-            why: "the warden ended before it had started anything: killed, or init() came after a thread"
-                .to_owned(),
-        },
+        None if !cord.may_have_run() => {
+            // It may have come as far as making it.
+            recover::remove_cgroup(&cord.grip);
+            Error::NoWarden {
+                why: "the warden ended before it had started anything: killed, or init() came after a thread"
+                    .to_owned(),
+            }
+        }
         None => {
             // What there was of it is ended before that is said.
             let _ = Lost::of(cord, Some(shared), now(), None).end();

@@ -115,7 +115,7 @@ pub(crate) fn end_by_mark(job: &Grip) -> Verdict {
 
 /// Removes the job's cgroup, which its guards would have removed. They may not even have come to say that
 /// there is one.
-fn remove_cgroup(job: &Grip) {
+pub(crate) fn remove_cgroup(job: &Grip) {
     if job.boundary.is_some_and(|boundary| boundary != Boundary::Cgroup) {
         return;
     }
