@@ -10,7 +10,7 @@
 use crate::kit::{self, BOUND, Guards, SOON, boundaries, ms, owner_of, script, timed, trials};
 use crate::roles;
 use killcord::{Boundary, Error, Job, Owner, Stdio, Verdict};
-use killcord_testkit::{PinnedProcess, Scene, Signal, Stream, procs};
+use killcord_testkit::{Corner, PinnedProcess, Scene, Signal, Stream, procs};
 use rustix::process::{Resource, Rlimit};
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
@@ -170,13 +170,24 @@ struct Counts {
 
 fn heavy_guards_killed_at_any_instant_of_a_start_run_the_program_at_most_once() {
     for boundary in boundaries() {
-        for victims in [&["warden"][..], &["keeper"], &["warden", "keeper"]] {
-            let mut counts = Counts::default();
-            for round in 0..40 {
-                one_start(boundary, victims, round, &mut counts);
-            }
-            println!("{boundary} {victims:?}: {counts:?}");
+        let scene = Scene::new();
+        let corner = if boundary == Boundary::Cgroup { Corner::new(&scene) } else { Corner::nowhere() };
+        let mut host = kit::host(&scene, "killed starts");
+        let said = kit::play_to_the_end(&mut corner.wrap(host.arg(boundary.name())), Duration::from_secs(55));
+        println!("{boundary}:\n{said}");
+        // Whoever was killed, the owner was not, and knows of the job's cgroup.
+        assert_eq!(corner.leaves(), Vec::<std::path::PathBuf>::new(), "{boundary}");
+    }
+}
+
+/// A host of a hundred and twenty starts in the middle of which guards are killed.
+pub(crate) fn killed_starts(boundary: Boundary) {
+    for victims in [&["warden"][..], &["keeper"], &["warden", "keeper"]] {
+        let mut counts = Counts::default();
+        for round in 0..40 {
+            one_start(boundary, victims, round, &mut counts);
         }
+        roles::say(&format!("{victims:?}: {counts:?}"));
     }
 }
 

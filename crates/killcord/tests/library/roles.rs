@@ -73,6 +73,7 @@ pub(crate) fn play() {
         "give" => give(),
         "take" => take(),
         "release" => release(),
+        "killed starts" => at_most_once::killed_starts(argument(1).parse().unwrap()),
         "crowded" => at_most_once::crowded(),
         "undisturbed" => host::undisturbed(),
         "quiet" => host::quiet(),
