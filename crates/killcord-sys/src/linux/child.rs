@@ -84,6 +84,14 @@ pub fn wait_for(pid: u32) -> io::Result<Wait> {
     }
 }
 
+/// Whether we have any child, ended or not. Nothing is reaped.
+pub fn any() -> bool {
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    // SAFETY: `info` has room for the answer.
+    unsafe { libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), flags) == 0 }
+}
+
 /// Whether this child has ended, without reaping it (`WNOWAIT`, `waitid(2)`): its number, and that of
 /// the group it leads, stay taken.
 pub fn peek(pid: u32) -> io::Result<Option<Change>> {

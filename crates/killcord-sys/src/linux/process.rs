@@ -26,6 +26,14 @@ pub fn fork() -> io::Result<Fork> {
     if threads() > 1 {
         return Err(io::Error::from_raw_os_error(libc::EDEADLK));
     }
+    fork_alone()
+}
+
+/// The same for a process that is known to have one thread: a forked one that has made none.
+///
+/// # Errors
+/// As [`fork`], but for threads.
+pub fn fork_alone() -> io::Result<Fork> {
     // SAFETY: the process has one thread, so that the copy finds no lock held.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
@@ -62,6 +70,12 @@ pub fn parent_pid() -> Option<u32> {
 pub fn own_group() -> u32 {
     // SAFETY: getpgrp touches no memory. Not rustix, for which every group has a number.
     unsafe { libc::getpgrp() as u32 }
+}
+
+/// Our session; 0 when it began outside our pid namespace and has no number here.
+pub fn own_session() -> u32 {
+    // SAFETY: getsid only asks.
+    unsafe { libc::getsid(0) as u32 }
 }
 
 /// The real user's number.
@@ -146,11 +160,6 @@ pub fn remove_variables(names: &[&str]) -> io::Result<()> {
 /// read.
 fn threads() -> u64 {
     rustix::fs::stat("/proc/self/task").map_or(1, |s| s.st_nlink.saturating_sub(2))
-}
-
-/// Our own `oom_score_adj` (`proc_pid_oom_score_adj(5)`); 0 when it cannot be read.
-pub fn oom_score_adj() -> i32 {
-    std::fs::read_to_string("/proc/self/oom_score_adj").ok().and_then(|t| t.trim().parse().ok()).unwrap_or(0)
 }
 
 /// Whether a process group has a member, zombies included (`kill(2)` with signal 0, which sends none).

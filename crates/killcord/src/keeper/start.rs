@@ -199,7 +199,7 @@ impl Keeper<'_> {
             umask: spec.umask,
             rlimits: spec.rlimits.iter().map(limit).collect(),
             nice: spec.nice,
-            oom_score_adj: CString::new((self.oom_score_adj + spec.oom_score_adj).min(1000).to_string()).ok(),
+            oom_score_adj: spec.oom_score_adj,
             session: match spec.session {
                 Session::Own => leader::Session::Own,
                 Session::OwnTerminal => leader::Session::OwnTerminal,
