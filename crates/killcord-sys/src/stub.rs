@@ -411,6 +411,7 @@ pub mod poll {
         Read,
         Exception,
         Gone,
+        Write,
     }
 
     pub fn wait<const N: usize>(
