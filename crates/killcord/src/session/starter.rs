@@ -33,7 +33,7 @@ pub(super) fn acknowledge(boundary: Boundary, job: JobId) -> io::Result<()> {
 /// engine's status when nothing of it is left. The first line on stdout, before the engine runs, is
 /// the acknowledgement that `killcord run --ack` writes.
 ///
-/// Otherwise it returns at once. The request is taken out of the environment in both cases.
+/// Otherwise it returns at once. A request is taken out of the environment before anything else sees it.
 ///
 /// To be called after [`crate::init`] and before everything else: no thread may have been started.
 ///
