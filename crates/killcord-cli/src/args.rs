@@ -61,8 +61,9 @@ Exit status:
   the program's own; 128+n if signal n ended it; 124 its time was up; 125 killcord failed and
   nothing ran; 126 not executable; 127 not found; 137 a guard was killed, and the job with it
 
-Signals: INT and TERM end the job (a second one at once); HUP, QUIT, USR1, USR2 and WINCH are
-passed to the program. On a terminal its keys reach the program as without killcord.";
+Signals: INT and TERM end the job (a second one at once), and so does HUP with --ack; else HUP,
+and QUIT, USR1, USR2 and WINCH are passed to the program. On a terminal its keys reach the
+program as without killcord.";
 
 const DOCTOR_PAGE: &str = page!(
     "  killcord doctor                                  for a person

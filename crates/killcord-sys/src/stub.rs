@@ -415,6 +415,7 @@ pub mod poll {
         Read,
         Exception,
         Gone,
+        Write,
     }
 
     pub fn wait<const N: usize>(

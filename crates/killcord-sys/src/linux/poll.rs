@@ -14,6 +14,8 @@ pub enum Interest {
     Exception,
     /// Only that the other end is gone.
     Gone,
+    /// Room for at least `PIPE_BUF` bytes in a pipe, or the other end is gone.
+    Write,
 }
 
 /// Waits with `poll(2)` until one of the descriptors is ready or the time is over, and says of each
@@ -38,6 +40,7 @@ pub fn wait<const N: usize>(
             (None, _) | (_, Interest::Gone) => PollFlags::empty(),
             (_, Interest::Read) => PollFlags::IN,
             (_, Interest::Exception) => PollFlags::PRI,
+            (_, Interest::Write) => PollFlags::OUT,
         };
         PollFd::from_borrowed_fd(fd.unwrap_or(any), flags)
     });

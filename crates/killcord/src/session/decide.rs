@@ -30,7 +30,7 @@ pub(super) enum Action {
     End(Signal),
     /// End it at once.
     EndNow,
-    /// The terminal is gone, and with it the owner.
+    /// The owner is gone, with the terminal or from a session.
     HungUp,
     /// Stop, as anybody would.
     Stop,
@@ -41,14 +41,14 @@ pub(super) enum Action {
 }
 
 /// Decides about a signal. In a terminal the job shares our process group, so that the terminal's own
-/// signals have reached it already.
-pub(super) fn action(arrived: Arrived, shared: bool, ending: bool, terminal_gone: bool) -> Action {
+/// signals have reached it already. `hung_up` is whether a HUP says that the owner is gone.
+pub(super) fn action(arrived: Arrived, shared: bool, ending: bool, hung_up: bool) -> Action {
     let known = TAKEN.iter().find(|(number, _)| *number == arrived.signal);
     match known {
         None if STOPPING.contains(&arrived.signal) && !arrived.by_kernel => Action::Stop,
         Some((signals::SIGCHLD, _)) => Action::Child,
         Some((signals::SIGCONT, _)) => Action::Continued,
-        Some((_, Some(Signal::Hup))) if terminal_gone => Action::HungUp,
+        Some((_, Some(Signal::Hup))) if hung_up => Action::HungUp,
         Some((_, Some(_))) if shared && arrived.by_kernel => Action::Nothing,
         Some((_, Some(Signal::Int | Signal::Term))) if ending => Action::EndNow,
         Some((_, Some(signal @ (Signal::Int | Signal::Term)))) => Action::End(*signal),

@@ -66,10 +66,10 @@ pub struct Finished {
 /// Runs a command and returns when nothing of it is left.
 ///
 /// # Errors
-/// What failed before anything was started.
+/// What failed before anything was started; a session that could not be acknowledged is one of that.
 pub fn run(options: &Options) -> Result<Finished> {
     supported()?;
-    Ok(watch::Runner::start(options)?.follow())
+    watch::Runner::start(options)?.follow()
 }
 
 impl Finished {

@@ -1,11 +1,11 @@
 //! Starting an engine contained, for SDKs: the engine's own process starts it again inside a boundary.
 
-use super::{Options, run};
+use super::{Finished, Options, run};
 use crate::error::{Error, supported};
 use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::id::JobId;
 use killcord_model::spec::{Limits, Policy};
-use killcord_model::status;
+use killcord_model::verdict::Verdict;
 use killcord_model::wire::VERSION;
 use killcord_sys::process;
 use std::io::{self, Write};
@@ -33,22 +33,26 @@ pub(super) fn acknowledge(boundary: Boundary, job: JobId) -> io::Result<()> {
 /// engine's status when nothing of it is left. The first line on stdout, before the engine runs, is
 /// the acknowledgement that `killcord run --ack` writes.
 ///
-/// Otherwise it returns at once. A request is taken out of the environment before anything else sees it.
+/// Otherwise it returns at once. What there is of a request is taken out of the environment in both cases.
 ///
 /// To be called after [`crate::init`] and before everything else: no thread may have been started.
 ///
 /// # Errors
 /// When the session cannot be contained. Nothing has run; the caller decides whether that is the end.
 pub fn contain_session_if_requested() -> Result<(), Error> {
-    if std::env::var_os(REQUEST).is_none_or(|v| v != "1") {
+    let Some(request) = std::env::var_os(REQUEST) else { return Ok(()) };
+    let control = std::env::var_os(CONTROL);
+    process::remove_variables(&[REQUEST, CONTROL]).map_err(Error::io("take the request for a session"))?;
+    if request != "1" {
         return Ok(());
     }
     supported()?;
-    let control = std::env::var(CONTROL).ok();
-    process::remove_variables(&[REQUEST, CONTROL]).map_err(Error::io("take the request for a session"))?;
     let control_fd = control
-        .map(|text| text.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, text)))
+        .map(|text| text.to_str().and_then(|text| text.parse().ok()).ok_or(text))
         .transpose()
+        .map_err(|text| {
+            io::Error::new(io::ErrorKind::InvalidInput, format!("{} is no number", text.display()))
+        })
         .map_err(Error::io("read KILLCORD_CONTROL_FD"))?;
     let finished = run(&Options {
         // This very executable, also when its file has been replaced.
@@ -67,6 +71,20 @@ pub fn contain_session_if_requested() -> Result<(), Error> {
     if let Some(refusal) = finished.refusal {
         return Err(Error::from_refusal(refusal, b"/proc/self/exe"));
     }
+    complain(&finished);
     // Nothing of this process is needed any more; what it has printed has been flushed.
-    process::exit_now(if finished.end.status.is_some() { finished.exit_status() } else { status::GUARD_LOST })
+    process::exit_now(finished.exit_status())
+}
+
+/// Says on stderr what went wrong, as `killcord run` does.
+fn complain(finished: &Finished) {
+    let verdict = match &finished.end.verdict {
+        Verdict::Survivors(members) => Some(format!("{} processes could not be ended", members.count)),
+        Verdict::Unconfirmed(why) => Some(format!("not known whether all is gone: {why}")),
+        Verdict::Empty(_) | Verdict::Refused => None,
+    };
+    for line in finished.trouble.iter().cloned().chain(verdict) {
+        // A closed stderr is no reason to fail: there is nobody to tell.
+        let _ = writeln!(io::stderr(), "killcord: {line}");
+    }
 }

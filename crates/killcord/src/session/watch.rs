@@ -16,6 +16,7 @@ use killcord_sys::os::OsStrExt;
 use killcord_sys::os::{AsFd, OwnedFd};
 use killcord_sys::pidfd::Pidfd;
 use killcord_sys::poll::{self, Interest};
+use killcord_sys::proc::{Proc, Stat};
 use killcord_sys::signals::{self, Arrived, SignalFd};
 use killcord_sys::{clock, descriptors, process, terminal};
 use std::io::{self, IsTerminal};
@@ -45,10 +46,24 @@ pub(super) struct Runner {
     started: Duration,
     /// Whose end is an order to end, beside our parent's.
     control: Option<OwnedFd>,
-    /// Whether the first line on stdout says that the session is contained.
-    ack: bool,
+    /// The first line on stdout, which says that the session is contained.
+    line: Line,
     /// What went wrong meanwhile.
     trouble: Vec<String>,
+}
+
+/// The line that says that the session is contained. Nothing is executed before it is written.
+#[derive(Debug)]
+enum Line {
+    /// This is no session: nobody asked for the line.
+    NotAsked,
+    /// It is not true yet.
+    Awaited,
+    /// It is to be written as soon as there is room: who reads it may be slow, and we must not be deaf.
+    Due(Boundary),
+    Written,
+    /// Whoever asked for it is gone. Nothing was started.
+    Failed(io::Error),
 }
 
 /// How the loop ended.
@@ -102,13 +117,16 @@ impl Runner {
             exited: None,
             started: clock::now(),
             control,
-            ack: options.ack,
+            line: if options.ack { Line::Awaited } else { Line::NotAsked },
             trouble: Vec::new(),
         })
     }
 
     /// Follows the job to its end.
-    pub(super) fn follow(mut self) -> Finished {
+    ///
+    /// # Errors
+    /// When nothing was started because the session could not be acknowledged.
+    pub(super) fn follow(mut self) -> Result<Finished> {
         let end = match self.watch() {
             Ok(Outcome::Ended(end)) => *end,
             Ok(Outcome::KeeperLost(verdict)) => self.recover(verdict),
@@ -126,25 +144,31 @@ impl Runner {
         if matches!(end.verdict, Verdict::Empty(_) | Verdict::Refused) {
             recover::reap_until_alone(&self.spare, &self.signals, WARDEN_HAS);
         }
-        Finished {
+        if let Line::Failed(e) = self.line {
+            return Err(Error::io("acknowledge the session on stdout, so nothing was started")(e));
+        }
+        Ok(Finished {
             job: self.job.grip.id,
             end,
             refusal: self.refusal,
             asked: self.asked,
             trouble: self.trouble,
-        }
+        })
     }
 
     /// Waits for the last report.
     fn watch(&mut self) -> io::Result<Outcome> {
+        let stdout = io::stdout();
         loop {
-            let [cord, warden, signal, parent, control] = poll::wait(
+            let room_for_line = matches!(self.line, Line::Due(_)).then(|| stdout.as_fd());
+            let [cord, warden, signal, parent, control, room] = poll::wait(
                 [
                     (Some(self.job.as_fd()), Interest::Read),
                     (self.owner.as_ref().map(AsFd::as_fd), Interest::Read),
                     (Some(self.signals.as_fd()), Interest::Read),
                     (self.parent.as_ref().map(AsFd::as_fd), Interest::Read),
                     (self.control.as_ref().map(AsFd::as_fd), Interest::Read),
+                    (room_for_line, Interest::Write),
                 ],
                 None,
             )?;
@@ -167,6 +191,9 @@ impl Runner {
                 self.control = None;
                 self.order(&Order::End(Ladder::short()));
             }
+            if room {
+                self.acknowledge();
+            }
         }
     }
 
@@ -178,26 +205,34 @@ impl Runner {
             Heard::Message(Report::NotStarted(refusal)) => self.refusal = Some(refusal),
             Heard::Message(Report::Exited(status)) => self.exited = Some(status),
             Heard::Message(Report::Stopped { .. }) => self.mirror_stop(),
-            Heard::Message(Report::Armed { boundary, .. }) => self.acknowledge(boundary),
+            Heard::Message(Report::Armed { boundary, .. }) => {
+                if matches!(self.line, Line::Awaited) {
+                    self.line = Line::Due(boundary);
+                }
+            }
             Heard::Message(Report::Started { .. } | Report::Continued) | Heard::Nothing => {}
             Heard::Closed => return Some(Outcome::KeeperLost(None)),
         }
         None
     }
 
-    /// Says that the session is contained, and lets the program run then. Where that cannot be said nothing
-    /// runs: whoever asked for the line is gone.
-    fn acknowledge(&mut self, boundary: Boundary) {
-        if std::mem::take(&mut self.ack) {
-            let order = match starter::acknowledge(boundary, self.job.grip.id) {
-                Ok(()) => Order::Go,
-                Err(e) => {
-                    self.trouble
-                        .push(format!("failed to acknowledge the session, so nothing was started: {e}"));
-                    Order::End(Ladder::now())
-                }
-            };
-            self.order(&order);
+    /// Says that the session is contained, and lets the program run then. Where that cannot be said, and where
+    /// the session is ending already, nothing runs.
+    fn acknowledge(&mut self) {
+        let Line::Due(boundary) = self.line else { return };
+        if self.asked.is_some() {
+            self.line = Line::Awaited;
+            return;
+        }
+        match starter::acknowledge(boundary, self.job.grip.id) {
+            Ok(()) => {
+                self.line = Line::Written;
+                self.order(&Order::Go);
+            }
+            Err(e) => {
+                self.line = Line::Failed(e);
+                self.order(&Order::End(Ladder::now()));
+            }
         }
     }
 
@@ -232,8 +267,10 @@ impl Runner {
     }
 
     fn act(&mut self, arrived: Arrived) {
-        let terminal_gone = self.had_terminal && terminal::controlling().is_err();
-        match action(arrived, self.shared.is_some(), self.asked.is_some(), terminal_gone) {
+        // A session's HUP means the same as a terminal that is gone.
+        let in_session = !matches!(self.line, Line::NotAsked);
+        let hung_up = in_session || (self.had_terminal && terminal::controlling().is_err());
+        match action(arrived, self.shared.is_some(), self.asked.is_some(), hung_up) {
             Action::Nothing => {}
             Action::Pass(signal) => self.order(&Order::Signal(signal)),
             Action::End(ask) => self.order(&Order::End(Ladder { ask, grace: self.grace })),
@@ -277,14 +314,19 @@ impl Runner {
 
     /// Before exec, and where there are no pidfds, what the keeper says is all that is known.
     fn leader_is_stopped(&self) -> bool {
-        let Some(pid) = self.job.grip.leader() else { return true };
-        let stat = killcord_sys::proc::Proc::open().and_then(|mut p| p.stat(pid));
-        stat.is_ok_and(|s| s.state == b'T')
+        self.job.grip.leader().is_none() || self.leader_stat().is_some_and(|s| s.state == b'T')
     }
 
-    /// We go on: so does a leader that is still stopped, and in the foreground if we are.
+    fn leader_stat(&self) -> Option<Stat> {
+        let pid = self.job.grip.leader()?;
+        Proc::open().and_then(|mut p| p.stat(pid)).ok()
+    }
+
+    /// We go on: so does a leader that is still stopped in a group of its own. One in ours has been continued
+    /// with us, and if it is stopped now, somebody has stopped it again.
     fn continue_job(&mut self) {
-        if self.shared.is_some() && self.leader_is_stopped() {
+        let elsewhere = self.leader_stat().is_some_and(|s| s.state == b'T' && Some(s.group) != self.shared);
+        if self.shared.is_some() && elsewhere {
             self.order(&Order::Signal(Signal::Cont));
         }
     }

@@ -1,7 +1,7 @@
 //! The hosts that the tests kill: this executable in a role. Each process of them ends by an alarm.
 
 use crate::kit::{Guards, ROLE, SOON};
-use crate::{flood, host};
+use crate::{at_most_once, flood, host};
 use killcord::{Boundary, Choice, Error, Job, Ladder, Owner};
 use killcord_sys::fixture;
 use killcord_testkit::{Signal, bin, life};
@@ -73,6 +73,7 @@ pub(crate) fn play() {
         "give" => give(),
         "take" => take(),
         "release" => release(),
+        "crowded" => at_most_once::crowded(),
         "undisturbed" => host::undisturbed(),
         "quiet" => host::quiet(),
         other => assert!(flood::play(other), "no role {other:?}"),
