@@ -1,7 +1,8 @@
 //! The documents: what they name is there.
 //!
 //! Promised: each promise of docs/guarantees.md names tests that exist and are run, or says that it is not built
-//! yet; README's exit statuses are those of the program; every file of this repository that a document names exists.
+//! yet; README's exit statuses are those of the program, and its example that of the library; every file of this
+//! repository that a document names exists.
 //! The negative controls are documents made up for it, each with one thing wrong.
 //!
 //! Not promised: that a test shows what its row says it does. That is for who reads both.
@@ -32,11 +33,8 @@ fn files_below(dir: &Path) -> Vec<PathBuf> {
     while let Some(dir) = dirs.pop() {
         for entry in std::fs::read_dir(&dir).unwrap() {
             let entry = entry.unwrap();
-            if entry.file_type().unwrap().is_dir() {
-                dirs.push(entry.path())
-            } else {
-                found.push(entry.path())
-            }
+            let is_dir = entry.file_type().unwrap().is_dir();
+            if is_dir { &mut dirs } else { &mut found }.push(entry.path());
         }
     }
     found
@@ -168,17 +166,17 @@ fn wrong_in_guarantees(page: &str, tests: &Tests) -> Vec<String> {
         let mut shown = 0;
         for row in lines.iter().filter(|line| line.starts_with("| G")) {
             let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
-            let [number, what, named] = cells[..] else {
+            let [number, what, by] = cells[..] else {
                 wrong.push(format!("{promise}: not three columns: {row}"));
                 continue;
             };
             if number != promise {
                 wrong.push(format!("{promise}: a row of {number}: {what}"));
             }
-            if quoted(named).next().is_none() {
+            if quoted(by).next().is_none() {
                 wrong.push(format!("{promise}: no test shows: {what}"));
             }
-            for name in quoted(named) {
+            for name in quoted(by) {
                 shown += 1;
                 match tests.get(name) {
                     Some(true) => {}
@@ -307,6 +305,17 @@ fn the_exit_statuses_of_the_readme_are_the_programs() {
         wrong_in_statuses(&changed),
         ["124 is not said to mean \"timeout\"", "123 is no exit status of ours"]
     );
+}
+
+#[test]
+fn the_readme_has_the_librarys_own_example() {
+    let library = read(&root().join("crates/killcord/src/lib.rs"));
+    let lines = library.lines().skip_while(|line| *line != "//! ```").skip(1);
+    let example = lines.take_while(|line| *line != "//! ```").map(|line| line.trim_start_matches("//!"));
+    let flat = |lines: &mut dyn Iterator<Item = &str>| lines.map(str::trim).collect::<Vec<_>>().join("\n");
+    let example = flat(&mut example.into_iter());
+    assert!(example.contains("killcord::init()"));
+    assert!(flat(&mut read(&root().join("README.md")).lines()).contains(&example));
 }
 
 /// The documents that name files.
