@@ -269,6 +269,10 @@ pub mod leader {
             None
         }
     }
+
+    refuse! {
+        fn try_entering(dir: BorrowedFd<'_>, procs: BorrowedFd<'_>) -> ();
+    }
 }
 
 pub mod limits {

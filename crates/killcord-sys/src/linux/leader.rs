@@ -196,6 +196,31 @@ pub(crate) fn copy_process(flags: u64, cgroup: Option<BorrowedFd<'_>>) -> io::Re
     Ok((pid, pidfd))
 }
 
+/// Whether a child of this process can be in a cgroup, seen by one that enters it and exits: born there, or
+/// through the `cgroup.procs` that is given.
+///
+/// # Errors
+/// What the kernel says to whoever enters.
+pub fn try_entering(dir: BorrowedFd<'_>, procs: BorrowedFd<'_>) -> io::Result<()> {
+    use super::child::{Change, Wait};
+    let enters_by_itself = || {
+        let child = copy_process(0, None)?;
+        if child.0 == 0 {
+            super::process::exit_now(super::socket::write(procs, b"0").map_or_else(|_| errno(), |()| 0));
+        }
+        Ok::<_, io::Error>(child)
+    };
+    let (pid, _handle) = match copy_process(0, Some(dir)) {
+        Ok((0, _)) => super::process::exit_now(0),
+        born => born.or_else(|_| enters_by_itself())?,
+    };
+    match super::child::wait_for(pid as u32)? {
+        Wait::Child(_, Change::Exited(errno)) if errno != 0 => Err(io::Error::from_raw_os_error(errno)),
+        // Killed by somebody: it had no error to tell of.
+        Wait::Child(..) | Wait::Nothing | Wait::NoChildren => Ok(()),
+    }
+}
+
 /// Null-terminated pointers into strings that outlive them.
 fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
     strings.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect()

@@ -209,8 +209,10 @@ fn prepare_namespace(setup: &Setup<'_>, notes: &mut Vec<String>) -> io::Result<(
 impl Keeper<'_> {
     /// Guards the job from its start to its end.
     fn guard(mut self) -> io::Result<()> {
-        self.report_armed();
         let mut events = std::collections::VecDeque::new();
+        if let Err(refusal) = self.arm() {
+            events.push_back(Event::NotStarted(refusal));
+        }
         // Whoever is gone by now is seen before anything is started.
         self.look_for_the_living(&mut events)?;
         if !self.request.wait_for_go {

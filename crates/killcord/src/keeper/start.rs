@@ -122,7 +122,7 @@ fn strings(all: &[killcord_model::spec::Bytes]) -> Result<Vec<CString>, std::ffi
 
 impl Keeper<'_> {
     /// Tells the owner what holds the job, before anything runs.
-    pub(super) fn report_armed(&mut self) {
+    fn report_armed(&mut self) {
         let armed = Report::Armed { boundary: self.held.boundary(), notes: self.seen.notes.clone() };
         let kill = self.held.leaf().and_then(killcord_sys::cgroup::Leaf::kill_file);
         // Where there are no pidfds, the owner cannot see the end of a namespace for itself.
@@ -214,14 +214,35 @@ impl Keeper<'_> {
         })
     }
 
+    /// Tells the owner what holds the job. An owner that is going to rely on that before anything runs is told
+    /// only what was seen to work.
+    pub(super) fn arm(&mut self) -> Result<(), Refusal> {
+        if self.request.wait_for_go
+            && let Some(leaf) = self.held.leaf()
+            && let Err(e) = leaf.procs().and_then(|procs| leader::try_entering(leaf.dir(), procs.as_fd()))
+            && !self.give_up_cgroup(&e)
+        {
+            return Err(self.refusal(Stage::Cgroup, e.raw_os_error().unwrap_or(22), Vec::new()));
+        }
+        self.report_armed();
+        Ok(())
+    }
+
     /// A cgroup that could be made and not entered (a hierarchy below a threaded one, for example) is given
-    /// up for `tree`, where the job leaves the choice to us and has no limit that hangs on the cgroup. The
-    /// owner is told. Nothing has been executed so far.
+    /// up for `tree`, and the owner is told. Nothing has been executed so far.
     fn weaken(&mut self, why: &io::Error) -> bool {
+        let given_up = !self.request.wait_for_go && self.give_up_cgroup(why);
+        if given_up {
+            self.report_armed();
+        }
+        given_up
+    }
+
+    /// Only where the job leaves the choice to us and has no limit that hangs on the cgroup.
+    fn give_up_cgroup(&mut self, why: &io::Error) -> bool {
         let free = self.request.boundary == Choice::Auto
             && self.request.require.is_none_or(|r| r <= Boundary::Tree)
-            && self.request.limits.is_empty()
-            && !self.request.wait_for_go;
+            && self.request.limits.is_empty();
         if !free || self.held.leaf().is_none() {
             return false;
         }
@@ -230,7 +251,6 @@ impl Keeper<'_> {
         }
         self.held = Held::Tree;
         self.seen.note(format!("the cgroup could not be entered: {why}"));
-        self.report_armed();
         true
     }
 
