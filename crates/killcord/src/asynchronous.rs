@@ -36,22 +36,32 @@ impl Job {
         let cord = self.as_fd().try_clone_to_owned().map_err(&failed)?;
         descriptors::never_wait(cord.as_fd()).map_err(&failed)?;
         let cord = UnixStream::from_std(cord.into()).map_err(&failed)?;
-        loop {
-            match self.news() {
-                Some(News::End(end)) => return Ok(end),
-                Some(News::Lost(lost)) => {
-                    // It waits for the warden and may look through /proc: not on this thread.
-                    let end = tokio::task::spawn_blocking(move || lost.end()).await;
-                    let end = end.map_err(|e| failed(io::Error::other(e)))?;
-                    self.keep_end(end.clone());
-                    return Ok(end);
+        let mut news = self.news();
+        let news = loop {
+            if let Some(news) = news {
+                break news;
+            }
+            match self.time_left() {
+                None => cord.readable().await.map_err(&failed)?,
+                // An uncontained job has no keeper that looks at the clock.
+                Some(left) => {
+                    if let Ok(ready) = tokio::time::timeout(left, cord.readable()).await {
+                        ready.map_err(&failed)?;
+                    }
                 }
-                None => {
-                    // There was nothing to read: that is what forgets the readiness.
-                    let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
-                    let _ = cord.try_io(Interest::READABLE, nothing);
-                    cord.readable().await.map_err(&failed)?;
-                }
+            }
+            // Inside, so that a readiness that comes while we look is not forgotten with the old one.
+            let look = || self.news().ok_or_else(|| io::ErrorKind::WouldBlock.into());
+            news = cord.try_io(Interest::READABLE, look).ok().or_else(|| self.news());
+        };
+        match news {
+            News::End(end) => Ok(end),
+            News::Lost(lost) => {
+                // It waits for the warden and may look through /proc: not on this thread.
+                let end = tokio::task::spawn_blocking(move || lost.end()).await;
+                let end = end.map_err(|e| failed(io::Error::other(e)))?;
+                self.keep_end(end.clone());
+                Ok(end)
             }
         }
     }

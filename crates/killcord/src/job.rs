@@ -279,11 +279,15 @@ impl Job {
             if left == Some(Duration::ZERO) {
                 return Ok(None);
             }
-            let up = match &self.line {
-                Line::Child(child) => child.until().map(|t| t.since(now())),
-                Line::Cord(_) => None,
-            };
-            wait_for(self.as_fd(), left.into_iter().chain(up).min())?;
+            wait_for(self.as_fd(), left.into_iter().chain(self.time_left()).min())?;
+        }
+    }
+
+    /// How long until an uncontained job's time is up. Of every other job the keeper holds the clock.
+    pub(crate) fn time_left(&self) -> Option<Duration> {
+        match &self.line {
+            Line::Child(child) => child.until().map(|t| t.since(now())),
+            Line::Cord(_) => None,
         }
     }
 

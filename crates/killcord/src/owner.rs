@@ -96,8 +96,9 @@ impl Builder {
 
     /// Where no warden can be had, starts commands all the same, as plain child processes: nothing holds
     /// them, only the leader is ended with its handle, no timeout runs by itself, and everything outlives a
-    /// killed owner. Each such job says so: its boundary is [`Boundary::Uncontained`]. A requirement or a
-    /// limit is refused then.
+    /// killed owner. Each such job says so: its boundary is [`Boundary::Uncontained`]. A requirement, an exact
+    /// boundary, a limit, a terminal and attributes are refused then; leftovers and `oom_score_adj` are nobody's
+    /// business, and of a ladder there is the first signal, or KILL at once.
     #[must_use]
     pub fn allow_uncontained(mut self) -> Self {
         self.uncontained = true;

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::link::Streams;
 use crate::numbers::{now, of_signal};
-use killcord_model::boundary::Boundary;
+use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::id::{JOB_VARIABLE, JobId};
 use killcord_model::ladder::{Ladder, Signal};
 use killcord_model::spec::{Bytes, Request, Session};
@@ -38,7 +38,11 @@ impl Child {
     pub(crate) fn start(request: &Request, streams: Streams) -> Result<Self> {
         let spec = &request.spec;
         let text = |b: &Bytes| OsStr::from_bytes(&b.0).to_owned();
-        if let Some(wanted) = request.require {
+        let exactly = match request.boundary {
+            Choice::Exactly(boundary) => Some(boundary),
+            Choice::Auto => None,
+        };
+        if let Some(wanted) = request.require.or(exactly) {
             let why = "there is no warden".to_owned();
             return Err(Error::Weaker { wanted, tried: vec![(Boundary::Uncontained, why)] });
         }
@@ -70,9 +74,16 @@ impl Child {
         }
         command.env(JOB_VARIABLE, request.job.to_string());
         command.current_dir(descriptors::path(directory.as_fd()));
-        let process = command.spawn().map_err(|e| failed(Stage::Exec, e))?;
+        // Before anything runs: without a pidfd it could be neither waited for nor signalled safely.
+        Pidfd::open(killcord_sys::process::own_pid()).map_err(|e| failed(Stage::Leader, e))?;
+        let mut process = command.spawn().map_err(|e| failed(Stage::Exec, e))?;
         // Our unreaped child: the number is its own.
-        let handle = Pidfd::open(process.id()).map_err(|e| failed(Stage::Leader, e))?;
+        let handle = Pidfd::open(process.id()).map_err(|source| {
+            // It has run, and is not left alone.
+            let _ = process.kill();
+            let _ = process.wait();
+            Error::Io { doing: "open a pidfd of the program, which was ended", source }
+        })?;
         let until = request.policy.timeout.map(|t| now().after(t));
         Ok(Self { id: request.job, process, handle, started: now(), asked: OnceLock::new(), until })
     }

@@ -152,6 +152,7 @@ impl Runner {
             end,
             refusal: self.refusal,
             asked: self.asked,
+            acknowledged: matches!(self.line, Line::Written),
             trouble: self.trouble,
         })
     }
@@ -469,7 +470,8 @@ fn request(options: &Options, shared: Option<u32>) -> Result<Request> {
         policy: options.policy,
         limits: options.limits,
         boundary: options.boundary,
-        require: options.require,
+        // A group does not contain: what is said to be contained must be.
+        require: if options.ack { options.require.max(Some(Boundary::Tree)) } else { options.require },
         wait_for_go: options.ack,
     })
 }
