@@ -269,11 +269,15 @@ impl Job {
             if left == Some(Duration::ZERO) {
                 return Ok(None);
             }
-            let up = match &self.line {
-                Line::Child(child) => child.until().map(|t| t.since(now())),
-                Line::Cord(_) => None,
-            };
-            wait_for(self.as_fd(), left.into_iter().chain(up).min())?;
+            wait_for(self.as_fd(), left.into_iter().chain(self.due_in()).min())?;
+        }
+    }
+
+    /// How long nothing has to be done for a job without a keeper; `None` where there is nothing to do.
+    pub(crate) fn due_in(&self) -> Option<Duration> {
+        match &self.line {
+            Line::Child(child) => child.until().map(|t| t.since(now())),
+            Line::Cord(_) => None,
         }
     }
 
@@ -295,10 +299,7 @@ impl Job {
         let cord = match &mut self.line {
             Line::Cord(cord) => cord,
             Line::Child(child) => {
-                if child.until().is_some_and(|t| now() >= t) {
-                    // It has ended meanwhile if that fails.
-                    let _ = child.end(Ladder::now(), Cause::Timeout);
-                }
+                child.climb();
                 let end = child.try_end()?;
                 self.end = Some(end.clone());
                 return Some(News::End(end));
