@@ -41,7 +41,7 @@ impl Job {
             if let Some(news) = news {
                 break news;
             }
-            match self.time_left() {
+            match self.due_in() {
                 None => cord.readable().await.map_err(&failed)?,
                 // An uncontained job has no keeper that looks at the clock.
                 Some(left) => {

@@ -279,12 +279,12 @@ impl Job {
             if left == Some(Duration::ZERO) {
                 return Ok(None);
             }
-            wait_for(self.as_fd(), left.into_iter().chain(self.time_left()).min())?;
+            wait_for(self.as_fd(), left.into_iter().chain(self.due_in()).min())?;
         }
     }
 
-    /// How long until an uncontained job's time is up. Of every other job the keeper holds the clock.
-    pub(crate) fn time_left(&self) -> Option<Duration> {
+    /// How long nothing has to be done for a job without a keeper; `None` where there is nothing to do.
+    pub(crate) fn due_in(&self) -> Option<Duration> {
         match &self.line {
             Line::Child(child) => child.until().map(|t| t.since(now())),
             Line::Cord(_) => None,
@@ -309,10 +309,7 @@ impl Job {
         let cord = match &mut self.line {
             Line::Cord(cord) => cord,
             Line::Child(child) => {
-                if child.until().is_some_and(|t| now() >= t) {
-                    // It has ended meanwhile if that fails.
-                    let _ = child.end(Ladder::now(), Cause::Timeout);
-                }
+                child.climb();
                 let end = child.try_end()?;
                 self.end = Some(end.clone());
                 return Some(News::End(end));

@@ -87,6 +87,8 @@ pub(crate) fn collect(job: &mut Job, keep: usize) -> Result<Output> {
             break;
         }
         let cord = (!over).then(|| job.as_fd());
+        let due = (!over).then(|| job.due_in()).flatten();
+        let left = left.into_iter().chain(due).min();
         let places = [(cord, Interest::Read), (first, Interest::Read), (second, Interest::Read)];
         let ready = poll::wait(places, left).map_err(Error::io("wait for the job's output"))?;
         let [ended, a, b] = ready;
@@ -96,7 +98,10 @@ pub(crate) fn collect(job: &mut Job, keep: usize) -> Result<Output> {
         if b {
             read(&mut second, &mut err, &mut buffer);
         }
-        if ended && let Some(seen) = job.hear() {
+        let due = !over && job.due_in().is_some_and(|d| d.is_zero());
+        if (ended || due)
+            && let Some(seen) = job.hear()
+        {
             end = Some((seen, now().after(DRAIN)));
         }
     }

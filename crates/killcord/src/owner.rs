@@ -95,10 +95,10 @@ impl Builder {
     }
 
     /// Where no warden can be had, starts commands all the same, as plain child processes: nothing holds
-    /// them, only the leader is ended with its handle, no timeout runs by itself, and everything outlives a
-    /// killed owner. Each such job says so: its boundary is [`Boundary::Uncontained`]. A requirement, an exact
-    /// boundary, a limit, a terminal and attributes are refused then; leftovers and `oom_score_adj` are nobody's
-    /// business, and of a ladder there is the first signal, or KILL at once.
+    /// them, only the leader is ended with its handle, and everything outlives a killed owner. A timeout, and
+    /// KILL for a leader that was asked and stays, come only while somebody waits for the job. Each such job
+    /// says so: its boundary is [`Boundary::Uncontained`]. A requirement, an exact boundary, a limit, a terminal
+    /// and attributes are refused then.
     #[must_use]
     pub fn allow_uncontained(mut self) -> Self {
         self.uncontained = true;
@@ -214,7 +214,11 @@ impl Shared {
         let mut sent = Self::send(&link, request, streams);
         if !fresh && sent.as_ref().is_err_and(says_gone) {
             // Nobody has got it.
-            link = self.settings.execute_warden()?;
+            link = match self.settings.execute_warden() {
+                Ok(link) => link,
+                Err(_) if self.settings.uncontained => return Ok(None),
+                Err(e) => return Err(e),
+            };
             sent = Self::send(&link, request, streams);
         }
         state.link = Some(link);

@@ -6,7 +6,7 @@ use crate::numbers::{now, of_signal};
 use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::id::{JOB_VARIABLE, JobId};
 use killcord_model::ladder::{Ladder, Signal};
-use killcord_model::spec::{Bytes, Request, Session};
+use killcord_model::spec::{Bytes, OOM_SCORE_ADJ, Request, Session};
 use killcord_model::status::ExitStatus;
 use killcord_model::time::Time;
 use killcord_model::verdict::{Cause, End, Members, Usage, Verdict};
@@ -20,7 +20,8 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
 use std::process::{self, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The leader alone: nothing holds what it starts.
 #[derive(Debug)]
@@ -29,8 +30,16 @@ pub(crate) struct Child {
     process: process::Child,
     handle: Pidfd,
     started: Time,
-    asked: OnceLock<Cause>,
-    until: Option<Time>,
+    grace: Duration,
+    ending: Mutex<Ending>,
+}
+
+/// How far its end is. There is no keeper that climbs the ladder: whoever waits does.
+#[derive(Debug, Clone, Copy)]
+enum Ending {
+    NotAsked { until: Option<Time> },
+    Asked { cause: Cause, kill_at: Time },
+    Killed { cause: Cause },
 }
 
 impl Child {
@@ -51,7 +60,8 @@ impl Child {
             || !spec.extra_fds.is_empty()
             || spec.session != Session::Own
             || spec.umask.is_some()
-            || spec.nice.is_some();
+            || spec.nice.is_some()
+            || spec.oom_score_adj != OOM_SCORE_ADJ;
         if wants_more {
             let why = "limits, terminals, descriptors and attributes need a warden".to_owned();
             return Err(Error::NoWarden { why });
@@ -61,6 +71,8 @@ impl Child {
             path: PathBuf::from(text(&Bytes(spec.program.clone()))),
             source,
         };
+        // Without pidfds it could not be held: seen before anything runs.
+        Pidfd::open(process::id()).map_err(|e| failed(Stage::Leader, e))?;
         let directory = streams.directory;
         let [stdin, stdout, stderr] = streams.standard;
         let mut command = process::Command::new(OsStr::from_bytes(&spec.program));
@@ -74,18 +86,17 @@ impl Child {
         }
         command.env(JOB_VARIABLE, request.job.to_string());
         command.current_dir(descriptors::path(directory.as_fd()));
-        // Before anything runs: without a pidfd it could be neither waited for nor signalled safely.
-        Pidfd::open(killcord_sys::process::own_pid()).map_err(|e| failed(Stage::Leader, e))?;
         let mut process = command.spawn().map_err(|e| failed(Stage::Exec, e))?;
         // Our unreaped child: the number is its own.
-        let handle = Pidfd::open(process.id()).map_err(|source| {
-            // It has run, and is not left alone.
+        let handle = Pidfd::open(process.id()).inspect_err(|_| {
+            // No room for a descriptor: what cannot be held is not let go.
             let _ = process.kill();
             let _ = process.wait();
-            Error::Io { doing: "open a pidfd of the program, which was ended", source }
-        })?;
+        });
+        let handle = handle.map_err(Error::io("hold the program that was started"))?;
         let until = request.policy.timeout.map(|t| now().after(t));
-        Ok(Self { id: request.job, process, handle, started: now(), asked: OnceLock::new(), until })
+        let (grace, ending) = (request.policy.grace, Mutex::new(Ending::NotAsked { until }));
+        Ok(Self { id: request.job, process, handle, started: now(), grace, ending })
     }
 
     pub(crate) fn id(&self) -> JobId {
@@ -96,9 +107,18 @@ impl Child {
         self.process.id()
     }
 
-    /// By when the job's time is up. It is seen only by who waits.
+    fn ending(&self) -> MutexGuard<'_, Ending> {
+        // Each change of it is one assignment.
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When there is something to do for whoever waits: see [`Child::climb`].
     pub(crate) fn until(&self) -> Option<Time> {
-        self.until.filter(|_| self.asked.get().is_none())
+        match *self.ending() {
+            Ending::NotAsked { until } => until,
+            Ending::Asked { kill_at, .. } => Some(kill_at),
+            Ending::Killed { .. } => None,
+        }
     }
 
     pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
@@ -107,8 +127,31 @@ impl Child {
 
     /// The first rung of a ladder, or the last at once.
     pub(crate) fn end(&self, ladder: Ladder, cause: Cause) -> io::Result<()> {
-        self.asked.get_or_init(|| cause);
-        self.signal(if ladder.grace.is_zero() { Signal::Kill } else { ladder.ask })
+        let mut ending = self.ending();
+        let at = now().after(ladder.grace);
+        let (cause, kill_at) = match *ending {
+            Ending::NotAsked { .. } => (cause, at),
+            Ending::Asked { cause, kill_at } => (cause, kill_at.min(at)),
+            Ending::Killed { .. } => return Ok(()),
+        };
+        if ladder.grace.is_zero() {
+            *ending = Ending::Killed { cause };
+            return self.signal(Signal::Kill);
+        }
+        *ending = Ending::Asked { cause, kill_at };
+        self.signal(ladder.ask)?;
+        self.signal(Signal::Cont)
+    }
+
+    /// What is due by now: the end of a job whose time is up, KILL for one that was asked and stays.
+    pub(crate) fn climb(&self) {
+        if self.until().is_none_or(|t| now() < t) {
+            return;
+        }
+        let asked = matches!(*self.ending(), Ending::Asked { .. });
+        let ladder = if asked { Ladder::now() } else { Ladder::with_grace(self.grace) };
+        // It has ended meanwhile if that fails.
+        let _ = self.end(ladder, Cause::Timeout);
     }
 
     /// The end, if the leader has ended.
@@ -123,9 +166,13 @@ impl Child {
             // Somebody else has reaped it: how it ended is not known, that it has is.
             Err(_) => None,
         };
+        let cause = match *self.ending() {
+            Ending::NotAsked { .. } => Cause::LeaderExited,
+            Ending::Asked { cause, .. } | Ending::Killed { cause } => cause,
+        };
         Some(End {
             status,
-            cause: self.asked.get().copied().unwrap_or(Cause::LeaderExited),
+            cause,
             boundary: Boundary::Uncontained,
             verdict: Verdict::Unconfirmed("uncontained: only the leader was watched".to_owned()),
             duration: now().since(self.started),

@@ -25,6 +25,7 @@ mod lost_warden;
 mod requests;
 mod roles;
 mod terminal;
+mod uncontained;
 
 fn main() {
     // A host that has not called `init`: only the roles that say so.
@@ -43,6 +44,7 @@ fn main() {
         lost_warden::trials(),
         requests::trials(),
         terminal::trials(),
+        uncontained::trials(),
     ];
     let trials = trials.into_iter().flatten().collect();
     libtest_mimic::run(&libtest_mimic::Arguments::from_args(), trials).exit();

@@ -1,7 +1,7 @@
 //! The hosts that the tests kill: this executable in a role. Each process of them ends by an alarm.
 
 use crate::kit::{Guards, ROLE, SOON};
-use crate::{at_most_once, flood, host};
+use crate::{at_most_once, flood, host, uncontained};
 use killcord::{Boundary, Choice, Error, Job, Ladder, Owner};
 use killcord_sys::fixture;
 use killcord_testkit::{Signal, bin, life};
@@ -57,6 +57,11 @@ pub(crate) fn play_without_init() {
                 say(&format!("error {e}"));
             }
         }
+        std::process::exit(0);
+    }
+    if std::env::var_os(ROLE).is_some_and(|role| role == "uncontained") {
+        life::arm();
+        uncontained::play(&argument(1));
         std::process::exit(0);
     }
 }
