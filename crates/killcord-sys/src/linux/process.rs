@@ -56,6 +56,13 @@ pub fn alarm(seconds: u32) {
     unsafe { libc::alarm(seconds) };
 }
 
+/// A number as the system calls take it: 0, and what would be negative there and mean a group or everybody, is
+/// refused.
+pub(crate) fn pid(number: u32) -> io::Result<Pid> {
+    let number = i32::try_from(number).map_err(|_| io::ErrorKind::InvalidInput)?;
+    Ok(Pid::from_raw(number).ok_or(io::ErrorKind::InvalidInput)?)
+}
+
 /// This process's number.
 pub fn own_pid() -> u32 {
     rustix::process::getpid().as_raw_nonzero().get() as u32
@@ -130,9 +137,7 @@ pub fn in_own_group(command: &mut std::process::Command) {
 
 /// Puts our child, which has not executed anything, into a group of the same session.
 pub fn put_into_group(child: u32, group: u32) -> io::Result<()> {
-    let (Some(child), Some(group)) = (Pid::from_raw(child as i32), Pid::from_raw(group as i32)) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
+    let (child, group) = (pid(child)?, pid(group)?);
     Ok(rustix::process::setpgid(Some(child), Some(group))?)
 }
 
@@ -164,7 +169,7 @@ fn threads() -> u64 {
 
 /// Whether a process group has a member, zombies included (`kill(2)` with signal 0, which sends none).
 pub fn group_exists(group: u32) -> bool {
-    let Some(group) = Pid::from_raw(group as i32) else { return false };
+    let Ok(group) = pid(group) else { return false };
     !matches!(rustix::process::test_kill_process_group(group), Err(rustix::io::Errno::SRCH))
 }
 
