@@ -41,7 +41,7 @@ pub fn example(package: &str, name: &str) -> PathBuf {
         sources.iter().filter_map(|source| modified(source).ok()).all(|source| source <= built)
     });
     if !fresh {
-        cargo_build(&profile, &manifest, &["--package", package, "--example", name]);
+        cargo_build(&profile, &manifest, &["--package", package, "--all-features", "--example", name]);
     }
     assert!(path.is_file(), "there is no example {name:?} in {}", profile.display());
     reachable(&path)

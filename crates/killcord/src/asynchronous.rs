@@ -19,6 +19,9 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
+/// What became of a job whose keeper was killed, being found out on another thread.
+pub(crate) type Inquiry = tokio::task::JoinHandle<End>;
+
 impl Job {
     /// Like [`Job::wait`], for tokio. Dropping the future only stops the waiting.
     ///
@@ -26,7 +29,7 @@ impl Job {
     /// As [`Job::wait`].
     ///
     /// # Panics
-    /// Outside a tokio runtime with I/O enabled, as all of tokio's I/O does.
+    /// Outside a tokio runtime with I/O and time enabled, as what tokio has for them does.
     pub async fn wait_async(&mut self) -> Result<End> {
         let failed = Error::io("wait for the job");
         if let Some(end) = self.last_end() {
@@ -36,32 +39,45 @@ impl Job {
         let cord = self.as_fd().try_clone_to_owned().map_err(&failed)?;
         descriptors::never_wait(cord.as_fd()).map_err(&failed)?;
         let cord = UnixStream::from_std(cord.into()).map_err(&failed)?;
-        let mut news = self.news();
-        let news = loop {
-            if let Some(news) = news {
-                break news;
-            }
-            match self.due_in() {
-                None => cord.readable().await.map_err(&failed)?,
-                // An uncontained job has no keeper that looks at the clock.
-                Some(left) => {
-                    if let Ok(ready) = tokio::time::timeout(left, cord.readable()).await {
-                        ready.map_err(&failed)?;
+        loop {
+            if let Some(inquiry) = &mut self.inquiry {
+                let end = inquiry.await;
+                self.inquiry = None;
+                match end {
+                    Ok(end) => {
+                        self.keep_end(end.clone());
+                        return Ok(end);
                     }
+                    Err(e) if e.is_panic() => return Err(failed(io::Error::other(e))),
+                    // The runtime that it began on is gone; the cord still says that there is something to ask.
+                    Err(_) => {}
                 }
             }
-            // Inside, so that a readiness that comes while we look is not forgotten with the old one.
-            let look = || self.news().ok_or_else(|| io::ErrorKind::WouldBlock.into());
-            news = cord.try_io(Interest::READABLE, look).ok().or_else(|| self.news());
-        };
-        match news {
-            News::End(end) => Ok(end),
-            News::Lost(lost) => {
-                // It waits for the warden and may look through /proc: not on this thread.
-                let end = tokio::task::spawn_blocking(move || lost.end()).await;
-                let end = end.map_err(|e| failed(io::Error::other(e)))?;
-                self.keep_end(end.clone());
-                Ok(end)
+            let mut news = self.news();
+            if news.is_none() {
+                // Only a look in here may forget the readiness: a report that comes between a look before it and
+                // the wait would be forgotten with it.
+                let _ = cord.try_io(Interest::READABLE, || {
+                    news = self.news();
+                    news.is_some().then_some(()).ok_or_else(|| io::ErrorKind::WouldBlock.into())
+                });
+            }
+            match news {
+                Some(News::End(end)) => return Ok(end),
+                // It waits for the warden and may look through /proc: not on this thread. Whoever waits next
+                // waits for the same answer.
+                Some(News::Lost(lost)) => {
+                    self.inquiry = Some(tokio::task::spawn_blocking(move || lost.end()));
+                }
+                None => match self.due_in() {
+                    None => cord.readable().await.map_err(&failed)?,
+                    // Without a keeper it is we who act when the time is up.
+                    Some(left) => {
+                        if let Ok(readable) = tokio::time::timeout(left, cord.readable()).await {
+                            readable.map_err(&failed)?;
+                        }
+                    }
+                },
             }
         }
     }
@@ -87,9 +103,13 @@ impl Job {
     async fn end_and_output(&mut self, reading: impl Future<Output = ()>) -> Result<End> {
         let (mut reading, mut ended) = (pin!(reading), pin!(self.wait_async()));
         let mut read = false;
+        // The end comes first: a flood would take all of the task's budget, in every round.
         let end = poll_fn(|context| {
-            read = read || reading.as_mut().poll(context).is_ready();
-            ended.as_mut().poll(context)
+            let end = ended.as_mut().poll(context);
+            if end.is_pending() {
+                read = read || reading.as_mut().poll(context).is_ready();
+            }
+            end
         });
         let end = end.await?;
         if !read {

@@ -45,6 +45,9 @@ pub struct Job {
     exited: Option<ExitStatus>,
     /// The last end that was reported, and whether it is the last of all.
     end: Option<End>,
+    /// Under way while [`Job::wait_async`] is called and dropped.
+    #[cfg(feature = "tokio")]
+    pub(crate) inquiry: Option<crate::asynchronous::Inquiry>,
     /// The pipe to the job's standard input, if it was asked for.
     pub stdin: Option<ChildStdin>,
     /// The pipe from the job's standard output, if it was asked for.
@@ -172,7 +175,20 @@ impl Job {
     fn new(line: Line, shared: Option<Arc<Shared>>, pid: Option<u32>, ends: Ends) -> Self {
         let Ends { stdin, stdout, stderr, terminal } = ends;
         let started = now();
-        Self { line, shared, started, pid, exited: None, end: None, stdin, stdout, stderr, terminal }
+        Self {
+            line,
+            shared,
+            started,
+            pid,
+            exited: None,
+            end: None,
+            #[cfg(feature = "tokio")]
+            inquiry: None,
+            stdin,
+            stdout,
+            stderr,
+            terminal,
+        }
     }
 
     /// The job's name.

@@ -185,7 +185,7 @@ pub(crate) struct Shared {
 struct State {
     /// The warden, until its end is noticed.
     link: Option<Link>,
-    /// What the warden said of jobs whose keeper was killed, until the job asks.
+    /// What the warden said of jobs whose keeper was killed. It is kept: who asked may have been cancelled.
     lost: BTreeMap<JobId, Verdict>,
 }
 
@@ -262,8 +262,8 @@ impl Shared {
                         Some(Heard::Closed) | None => break true,
                     }
                 };
-                if let Some(verdict) = state.lost.remove(&job) {
-                    return Some(verdict);
+                if let Some(verdict) = state.lost.get(&job) {
+                    return Some(verdict.clone());
                 }
                 if gone {
                     state.link = None;

@@ -17,6 +17,9 @@ use killcord_sys::signals::SignalFd;
 use killcord_sys::tree::Tree;
 use std::time::Duration;
 
+/// How long the last members of a killed job's cgroup may take to be gone from it.
+const REMOVE_WITHIN: Duration = Duration::from_millis(500);
+
 /// The children of this process, for telling those that were there before a job from those that come to
 /// a subreaper later.
 pub(crate) fn children() -> Vec<u32> {
@@ -120,9 +123,13 @@ pub(crate) fn remove_cgroup(job: &Grip) {
         return;
     }
     let own = Own::find(None).and_then(|own| if own.path.ends_with(GUARDS) { own.parent() } else { Ok(own) });
-    if let Ok(own) = own {
-        // The kernel removes no cgroup that has a member; what stays for that reason is what a sweep is for.
-        let _ = own.remove(&job.id.cgroup_name());
+    let Ok(own) = own else { return };
+    let end = now().after(REMOVE_WITHIN);
+    // The kernel removes no cgroup that has a member, and one that is just dying is one. What stays for that
+    // reason in the end is what a sweep is for.
+    while own.remove(&job.id.cgroup_name()).is_err() && now() < end {
+        let _ = job.kill_cgroup();
+        std::thread::sleep(KILL_AGAIN / 2);
     }
 }
 

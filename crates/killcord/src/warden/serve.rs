@@ -369,16 +369,15 @@ impl Warden {
             }
             Effect::Tell(job, sight) => {
                 let verdict = self.verdict(job, sight);
+                // Whoever hears of the end finds nothing of the job.
+                self.remove_boundary(job);
                 // An owner that is gone needs no answer.
                 let lost = FromWarden::KeeperLost { job, verdict };
                 let _ = message::send(self.setup.control.as_fd(), &lost, &[]);
             }
             Effect::Forget(job) => {
-                if let Some(mut ward) = self.wards.remove(&job) {
-                    // The keeper has removed both if it could; what still has members stays.
-                    let _ = ward.limits.remove();
-                    let _ = ward.held.remove();
-                }
+                self.remove_boundary(job);
+                self.wards.remove(&job);
             }
             Effect::KillKeeper(job) => {
                 let Some(ward) = self.wards.get(&job) else { return };
@@ -391,6 +390,14 @@ impl Warden {
                     let _ = child::signal(ward.keeper, killcord_sys::signals::SIGKILL);
                 }
             }
+        }
+    }
+
+    /// The keeper has removed it if it could; what still has members stays.
+    fn remove_boundary(&mut self, job: JobId) {
+        if let Some(ward) = self.wards.get_mut(&job) {
+            let _ = ward.limits.remove();
+            let _ = ward.held.remove();
         }
     }
 
