@@ -67,15 +67,16 @@ impl Job {
                 // It waits for the warden and may look through /proc: not on this thread. Whoever waits next
                 // waits for the same answer.
                 Some(News::Lost(lost)) => {
-                    self.inquiry = Some(tokio::task::spawn_blocking(move || lost.end()))
+                    self.inquiry = Some(tokio::task::spawn_blocking(move || lost.end()));
                 }
                 None => match self.due_in() {
                     None => cord.readable().await.map_err(&failed)?,
                     // Without a keeper it is we who act when the time is up.
-                    Some(left) => match tokio::time::timeout(left, cord.readable()).await {
-                        Ok(readable) => readable.map_err(&failed)?,
-                        Err(_) => {}
-                    },
+                    Some(left) => {
+                        if let Ok(readable) = tokio::time::timeout(left, cord.readable()).await {
+                            readable.map_err(&failed)?;
+                        }
+                    }
                 },
             }
         }
