@@ -46,7 +46,7 @@ impl Weak {
     fn run(&self, options: &[&str]) -> Finished {
         let mut command = self.killcord(options);
         let done = run(&mut self.corner.wrap(command.args(["sh", "-c", "echo run >mark; exit 3"])), SOON);
-        assert_eq!(self.corner.leaves(), [self.threaded.clone()], "{options:?}: {done:?}");
+        assert_eq!(self.corner.leaves(), std::slice::from_ref(&self.threaded), "{options:?}: {done:?}");
         done
     }
 
@@ -126,5 +126,5 @@ fn escapees_end_with_a_killed_owner_all_the_same() {
     nest.program.kill(Signal::KILL).unwrap();
     nest.wait_empty(Duration::from_secs(2)).unwrap();
     assert_eq!(weak.scene.alive(), []);
-    assert_eq!(weak.corner.leaves(), [weak.threaded.clone()]);
+    assert_eq!(weak.corner.leaves(), std::slice::from_ref(&weak.threaded));
 }
