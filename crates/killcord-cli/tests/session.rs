@@ -305,7 +305,7 @@ fn it_ends_with_the_control_descriptor_and_not_before() {
             let pinned = scene.pin();
 
             // What is written to it has no meaning.
-            write.write_all(&[b'x'; 50_000]).unwrap();
+            write.write_all(&vec![b'x'; 50_000]).unwrap();
             inherit(&write);
             let holder = (how == "killed").then(|| Running::start(Command::new("sleep").arg("50")));
             let rest = (how == "closed").then_some(write);

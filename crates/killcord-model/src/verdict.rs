@@ -160,7 +160,6 @@ impl End {
 }
 
 /// How a job ended: the last report on the cord, or the last but one where leftovers are kept.
-#[must_use]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
     /// How the leader ended; `None` when it never ran or its end could not be seen.

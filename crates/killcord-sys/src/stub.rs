@@ -146,6 +146,10 @@ pub mod child {
         fn signal_group(group: u32, signal: i32) -> ();
     }
 
+    pub fn any() -> bool {
+        false
+    }
+
     pub fn change_of(status: std::process::ExitStatus) -> Change {
         Change::Exited(status.code().unwrap_or(-1))
     }
@@ -231,7 +235,7 @@ pub mod leader {
         pub umask: Option<u32>,
         pub rlimits: Vec<(u32, u64, u64)>,
         pub nice: Option<i32>,
-        pub oom_score_adj: Option<CString>,
+        pub oom_score_adj: i32,
         pub session: Session,
         pub enter: Vec<BorrowedFd<'a>>,
         pub born_in: Option<BorrowedFd<'a>>,
@@ -516,6 +520,7 @@ pub mod process {
 
     refuse! {
         fn fork() -> Fork;
+        fn fork_alone() -> Fork;
         fn set_name(name: &CStr) -> ();
         fn set_dumpable(dumpable: bool) -> ();
         fn become_subreaper() -> ();
@@ -553,10 +558,6 @@ pub mod process {
 
     pub fn own_gid() -> u32 {
         u32::MAX
-    }
-
-    pub fn oom_score_adj() -> i32 {
-        0
     }
 
     pub fn group_exists(_: u32) -> bool {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// The result of an operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an operation failed. Every variant says whether something may have run.
+/// Why an operation failed. [`Error::nothing_ran`] says of each whether something may have run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

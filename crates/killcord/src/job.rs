@@ -116,10 +116,14 @@ impl Lost {
 fn not_started(cord: &Cord, shared: Arc<Shared>, refusal: Option<Refusal>, program: &[u8]) -> Error {
     match refusal {
         Some(refusal) => Error::from_refusal(refusal, program),
-        None if cord.grip.boundary.is_none() => Error::NoWarden {
-            why: "the warden ended before it had started anything: killed, or init() came after a thread"
-                .to_owned(),
-        },
+        None if !cord.may_have_run() => {
+            // It may have come as far as making it.
+            recover::remove_cgroup(&cord.grip);
+            Error::NoWarden {
+                why: "the warden ended before it had started anything: killed, or init() came after a thread"
+                    .to_owned(),
+            }
+        }
         None => {
             // What there was of it is ended before that is said.
             let _ = Lost::of(cord, Some(shared), now(), None).end();
@@ -146,6 +150,12 @@ impl Job {
             match cord.hear() {
                 Heard::Message(Report::Started { pid }) => break cord.grip.leader().unwrap_or(pid),
                 Heard::Message(Report::NotStarted(why)) => refusal = Some(why),
+                Heard::Message(Report::Ended(end))
+                    if refusal.is_none() && end.verdict == Verdict::Refused =>
+                {
+                    // The keeper is there, and knows that it has executed nothing.
+                    return Err(Error::NoWarden { why: "the warden was killed during the start".to_owned() });
+                }
                 Heard::Message(Report::Ended(_)) | Heard::Closed => {
                     return Err(not_started(&cord, shared, refusal, program));
                 }

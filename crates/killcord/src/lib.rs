@@ -24,6 +24,15 @@
 //! The keeper is the job's guard: it arms the [`Boundary`], starts the program inside it, holds the far end
 //! of the *cord*, and ends everything by one *ladder*. Nothing of that runs in the owner: no signal
 //! handler, no thread, no `waitpid`, and cancelling whoever waits never cancels a teardown.
+//!
+//! # Where to begin
+//! [`Owner::command`] and [`Command`] say what to start, [`Job`] is what was started, [`End`] how it ended and
+//! [`Output`] what it printed. [`Job::into_fd`] and [`Job::adopt`] hand a job to another process.
+//! [`contain_session_if_requested`] is for engines that an SDK starts, [`Builder::allow_uncontained`] for hosts
+//! that can have no warden. [`Error::nothing_ran`] says what an error leaves open. The feature `tokio` adds async
+//! waits and streams, which are safe to drop.
+//!
+//! Linux only so far: elsewhere everything compiles and says [`Error::Unsupported`].
 
 mod arm;
 #[cfg(feature = "tokio")]

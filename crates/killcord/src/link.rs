@@ -266,12 +266,14 @@ pub(crate) struct Cord {
     socket: OwnedFd,
     /// What else the owner has of the job.
     pub(crate) grip: Grip,
+    /// Something came that could not be read.
+    garbled: bool,
 }
 
 impl Cord {
     fn new(id: JobId, socket: OwnedFd) -> Self {
         let grip = Grip { id, boundary: None, notes: Vec::new(), kill: None, leader: None, init: None };
-        Self { socket, grip }
+        Self { socket, grip, garbled: false }
     }
 
     /// A cord that came from another process. Its first order must be to adopt it.
@@ -298,8 +300,19 @@ impl Cord {
                 Heard::Message(report)
             }
             Ok(Incoming::Nothing) => Heard::Nothing,
-            Ok(Incoming::Closed) | Err(_) => Heard::Closed,
+            Ok(Incoming::Closed) => Heard::Closed,
+            // A keeper of another version, say. That it speaks at all means that there is one.
+            Err(_) => {
+                self.garbled = true;
+                Heard::Closed
+            }
         }
+    }
+
+    /// Whether a keeper may have started something: one that has armed a boundary may, and so may one that
+    /// could not be understood.
+    pub(crate) fn may_have_run(&self) -> bool {
+        self.garbled || self.grip.boundary.is_some()
     }
 
     fn take_note(&mut self, report: &Report, fds: Vec<OwnedFd>) {

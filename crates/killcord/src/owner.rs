@@ -96,8 +96,9 @@ impl Builder {
 
     /// Where no warden can be had, starts commands all the same, as plain child processes: nothing holds
     /// them, only the leader is ended with its handle, and everything outlives a killed owner. A timeout, and
-    /// KILL for a leader that was asked and stays, come only while somebody waits for the job. Each such job says so: its boundary is [`Boundary::Uncontained`]. A requirement or a
-    /// limit is refused then.
+    /// KILL for a leader that was asked and stays, come only while somebody waits for the job. Each such job
+    /// says so: its boundary is [`Boundary::Uncontained`]. A requirement, an exact boundary, a limit, a terminal
+    /// and attributes are refused then.
     #[must_use]
     pub fn allow_uncontained(mut self) -> Self {
         self.uncontained = true;

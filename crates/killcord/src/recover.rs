@@ -21,6 +21,9 @@ use std::time::Duration;
 /// a subreaper later.
 pub(crate) fn children() -> Vec<u32> {
     let mut all = Vec::new();
+    if !child::any() {
+        return all;
+    }
     if let Ok(mut proc) = killcord_sys::proc::Proc::open() {
         // A list that cannot be read is empty: nothing will be ended on its account either, since the
         // same file says who is to be ended.
@@ -112,7 +115,7 @@ pub(crate) fn end_by_mark(job: &Grip) -> Verdict {
 
 /// Removes the job's cgroup, which its guards would have removed. They may not even have come to say that
 /// there is one.
-fn remove_cgroup(job: &Grip) {
+pub(crate) fn remove_cgroup(job: &Grip) {
     if job.boundary.is_some_and(|boundary| boundary != Boundary::Cgroup) {
         return;
     }

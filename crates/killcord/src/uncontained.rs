@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::link::Streams;
 use crate::numbers::{now, of_signal};
-use killcord_model::boundary::Boundary;
+use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::id::{JOB_VARIABLE, JobId};
 use killcord_model::ladder::{Ladder, Signal};
 use killcord_model::spec::{Bytes, OOM_SCORE_ADJ, Request, Session};
@@ -47,7 +47,11 @@ impl Child {
     pub(crate) fn start(request: &Request, streams: Streams) -> Result<Self> {
         let spec = &request.spec;
         let text = |b: &Bytes| OsStr::from_bytes(&b.0).to_owned();
-        if let Some(wanted) = request.require {
+        let exactly = match request.boundary {
+            Choice::Exactly(boundary) => Some(boundary),
+            Choice::Auto => None,
+        };
+        if let Some(wanted) = request.require.or(exactly) {
             let why = "there is no warden".to_owned();
             return Err(Error::Weaker { wanted, tried: vec![(Boundary::Uncontained, why)] });
         }

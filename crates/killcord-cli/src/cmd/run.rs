@@ -158,7 +158,11 @@ fn remarks(end: &End, program: &str, timeout: Option<Duration>) -> Vec<String> {
         Cause::LeaderExited | Cause::Timeout | Cause::Asked | Cause::OwnerGone => {}
     }
     if end.memory_kills > 0 {
-        lines.push(format!("{program}: {} processes were killed by the memory limit", end.memory_kills));
+        let killed = match end.memory_kills {
+            1 => "a process was".to_owned(),
+            n => format!("{n} processes were"),
+        };
+        lines.push(format!("{program}: {killed} killed by the memory limit"));
     }
     if let Some((members, fate)) = &end.leftovers {
         match fate {

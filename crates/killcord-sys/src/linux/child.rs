@@ -1,6 +1,5 @@
 //! Waiting for children.
 
-use rustix::process::Pid;
 use std::io;
 use std::mem::MaybeUninit;
 use std::time::Duration;
@@ -84,6 +83,14 @@ pub fn wait_for(pid: u32) -> io::Result<Wait> {
     }
 }
 
+/// Whether we have any child, ended or not. Nothing is reaped.
+pub fn any() -> bool {
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    // SAFETY: `info` has room for the answer.
+    unsafe { libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), flags) == 0 }
+}
+
 /// Whether this child has ended, without reaping it (`WNOWAIT`, `waitid(2)`): its number, and that of
 /// the group it leads, stay taken.
 pub fn peek(pid: u32) -> io::Result<Option<Change>> {
@@ -110,7 +117,7 @@ pub fn signal(child: u32, signal: i32) -> io::Result<()> {
     if child <= 1 || child == super::process::own_pid() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let pid = Pid::from_raw(child as i32).ok_or(io::ErrorKind::InvalidInput)?;
+    let pid = super::process::pid(child)?;
     Ok(rustix::process::kill_process(pid, super::signals::from_number(signal)?)?)
 }
 
@@ -120,7 +127,7 @@ pub fn signal_group(group: u32, signal: i32) -> io::Result<()> {
     if group <= 1 || group == super::process::own_group() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let group = Pid::from_raw(group as i32).ok_or(io::ErrorKind::InvalidInput)?;
+    let group = super::process::pid(group)?;
     Ok(rustix::process::kill_process_group(group, super::signals::from_number(signal)?)?)
 }
 
@@ -147,5 +154,25 @@ pub fn used() -> Used {
         user: duration(usage.ru_utime),
         system: duration(usage.ru_stime),
         largest: usage.ru_maxrss as u64 * 1024,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linux::{namespace, process};
+
+    #[test]
+    fn numbers_that_are_no_childs_are_refused() {
+        let refused = |answer: io::Result<()>| answer.is_err_and(|e| e.kind() == io::ErrorKind::InvalidInput);
+        // As `kill(2)` takes them: our group, everybody, an init, groups by their negatives.
+        for number in [0, 1, process::own_pid(), u32::MAX, (-(process::own_group() as i32)) as u32] {
+            assert!(refused(signal(number, 0)) || refused(signal(number, libc::SIGCONT)), "{number}");
+        }
+        for group in [0, 1, process::own_group(), u32::MAX] {
+            assert!(refused(signal_group(group, libc::SIGCONT)), "{group}");
+        }
+        // Only an init may say "everybody".
+        assert!(refused(namespace::signal_all_but_init(libc::SIGCONT)));
     }
 }

@@ -68,8 +68,8 @@ pub struct Plan<'a> {
     pub rlimits: Vec<(u32, u64, u64)>,
     /// The nice value.
     pub nice: Option<i32>,
-    /// The text for `/proc/self/oom_score_adj`.
-    pub oom_score_adj: Option<CString>,
+    /// What is added to the keeper's own `oom_score_adj`; 0 changes nothing.
+    pub oom_score_adj: i32,
     /// Session and terminal.
     pub session: Session,
     /// `cgroup.procs` files into which the child writes itself.
@@ -375,8 +375,8 @@ impl Prepared<'_> {
         // belong to root.
         // SAFETY: prctl with these arguments touches no memory.
         unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1) };
-        if let Some(text) = &self.plan.oom_score_adj {
-            write_file(c"/proc/self/oom_score_adj", text.as_bytes());
+        if self.plan.oom_score_adj != 0 {
+            add_to_oom_score(self.plan.oom_score_adj);
         }
         for (resource, soft, hard) in &self.plan.rlimits {
             let limit = libc::rlimit { rlim_cur: *soft, rlim_max: *hard };
@@ -452,15 +452,63 @@ impl Prepared<'_> {
     }
 }
 
-/// Writes to a file of `/proc`. That the OOM killer prefers a job is a kindness to its guards and no
-/// part of the boundary: a job starts all the same where `/proc` is missing or read-only.
-fn write_file(path: &std::ffi::CStr, text: &[u8]) {
+/// Adds to our own `oom_score_adj` (`proc_pid_oom_score_adj(5)`: -1000 to 1000). That the OOM killer prefers a
+/// job is a kindness to its guards and no part of the boundary: a job starts all the same where `/proc` is
+/// missing or read-only.
+fn add_to_oom_score(more: i32) {
+    let path = c"/proc/self/oom_score_adj";
     // SAFETY: the path is null-terminated.
-    let fd = unsafe { libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
-    if fd >= 0 {
-        // SAFETY: the bytes are as many as their length says.
-        unsafe { libc::write(fd, text.as_ptr().cast(), text.len()) };
-        // SAFETY: opened just above, used by nobody else.
-        unsafe { libc::close(fd) };
+    let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
+    if fd < 0 {
+        return;
+    }
+    let mut text = [0u8; 16];
+    // SAFETY: the buffer is as large as its length says.
+    let read = unsafe { libc::read(fd, text.as_mut_ptr().cast(), text.len()) };
+    let own = text.get(..usize::try_from(read).unwrap_or(0)).and_then(parse).unwrap_or(0);
+    let score = own.saturating_add(more).clamp(-1000, 1000);
+    let (start, text) = decimal(score);
+    // SAFETY: the bytes are as many as their length says.
+    unsafe { libc::pwrite(fd, text[start..].as_ptr().cast(), text.len() - start, 0) };
+    // SAFETY: opened above, used by nobody else.
+    unsafe { libc::close(fd) };
+}
+
+fn parse(text: &[u8]) -> Option<i32> {
+    std::str::from_utf8(text).ok()?.trim_ascii().parse().ok()
+}
+
+/// A small number as text, without taking memory: where it starts in the array, and the array.
+fn decimal(number: i32) -> (usize, [u8; 8]) {
+    let mut text = [b'0'; 8];
+    let (mut at, mut rest) = (8, number.unsigned_abs() % 1_000_000);
+    loop {
+        at -= 1;
+        text[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        at -= 1;
+        text[at] = b'-';
+    }
+    (at, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_become_text_and_back() {
+        for number in [0, 7, 100, -1, -1000, 1000] {
+            let (start, text) = decimal(number);
+            assert_eq!(&text[start..], number.to_string().as_bytes());
+            assert_eq!(parse(&text[start..]), Some(number));
+        }
+        assert_eq!(parse(b"100\n"), Some(100));
+        assert_eq!(parse(b""), None);
     }
 }

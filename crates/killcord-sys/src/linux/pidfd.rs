@@ -1,6 +1,6 @@
 //! Handles on processes that are not our children (`pidfd_open(2)`).
 
-use rustix::process::{Pid, PidfdFlags};
+use rustix::process::PidfdFlags;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -16,7 +16,7 @@ impl Pidfd {
     /// # Errors
     /// `ESRCH` when there is none, `ENOSYS` before Linux 5.3 and under some filters.
     pub fn open(pid: u32) -> io::Result<Self> {
-        let pid = Pid::from_raw(pid as i32).ok_or(io::ErrorKind::InvalidInput)?;
+        let pid = super::process::pid(pid)?;
         Ok(Self(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
     }
 

@@ -26,6 +26,14 @@ pub fn fork() -> io::Result<Fork> {
     if threads() > 1 {
         return Err(io::Error::from_raw_os_error(libc::EDEADLK));
     }
+    fork_alone()
+}
+
+/// The same for a process that is known to have one thread: a forked one that has made none.
+///
+/// # Errors
+/// As [`fork`], but for threads.
+pub fn fork_alone() -> io::Result<Fork> {
     // SAFETY: the process has one thread, so that the copy finds no lock held.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
@@ -48,6 +56,13 @@ pub fn alarm(seconds: u32) {
     unsafe { libc::alarm(seconds) };
 }
 
+/// A number as the system calls take it: 0, and what would be negative there and mean a group or everybody, is
+/// refused.
+pub(crate) fn pid(number: u32) -> io::Result<Pid> {
+    let number = i32::try_from(number).map_err(|_| io::ErrorKind::InvalidInput)?;
+    Ok(Pid::from_raw(number).ok_or(io::ErrorKind::InvalidInput)?)
+}
+
 /// This process's number.
 pub fn own_pid() -> u32 {
     rustix::process::getpid().as_raw_nonzero().get() as u32
@@ -62,6 +77,12 @@ pub fn parent_pid() -> Option<u32> {
 pub fn own_group() -> u32 {
     // SAFETY: getpgrp touches no memory. Not rustix, for which every group has a number.
     unsafe { libc::getpgrp() as u32 }
+}
+
+/// Our session; 0 when it began outside our pid namespace and has no number here.
+pub fn own_session() -> u32 {
+    // SAFETY: getsid only asks.
+    unsafe { libc::getsid(0) as u32 }
 }
 
 /// The real user's number.
@@ -116,9 +137,7 @@ pub fn in_own_group(command: &mut std::process::Command) {
 
 /// Puts our child, which has not executed anything, into a group of the same session.
 pub fn put_into_group(child: u32, group: u32) -> io::Result<()> {
-    let (Some(child), Some(group)) = (Pid::from_raw(child as i32), Pid::from_raw(group as i32)) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
+    let (child, group) = (pid(child)?, pid(group)?);
     Ok(rustix::process::setpgid(Some(child), Some(group))?)
 }
 
@@ -148,14 +167,9 @@ fn threads() -> u64 {
     rustix::fs::stat("/proc/self/task").map_or(1, |s| s.st_nlink.saturating_sub(2))
 }
 
-/// Our own `oom_score_adj` (`proc_pid_oom_score_adj(5)`); 0 when it cannot be read.
-pub fn oom_score_adj() -> i32 {
-    std::fs::read_to_string("/proc/self/oom_score_adj").ok().and_then(|t| t.trim().parse().ok()).unwrap_or(0)
-}
-
 /// Whether a process group has a member, zombies included (`kill(2)` with signal 0, which sends none).
 pub fn group_exists(group: u32) -> bool {
-    let Some(group) = Pid::from_raw(group as i32) else { return false };
+    let Ok(group) = pid(group) else { return false };
     !matches!(rustix::process::test_kill_process_group(group), Err(rustix::io::Errno::SRCH))
 }
 

@@ -54,8 +54,11 @@ pub enum Received {
 /// Its size is asked for first (`MSG_TRUNC` with `MSG_PEEK`, `recv(2)`): a buffer for the largest would
 /// cost a guard more in page faults than everything else it does.
 ///
+/// Descriptors for which this process has no free number are left out (`MSG_CTRUNC`): whoever needs them
+/// counts them.
+///
 /// # Errors
-/// A datagram or a descriptor list that was cut short is an error: half a message is none.
+/// A datagram that was cut short is an error: half a message is none.
 pub fn receive(socket: BorrowedFd<'_>, most: usize) -> io::Result<Received> {
     let peek = RecvFlags::DONTWAIT | RecvFlags::PEEK | RecvFlags::TRUNC;
     let mut nothing = [0u8; 0];
@@ -77,7 +80,7 @@ pub fn receive(socket: BorrowedFd<'_>, most: usize) -> io::Result<Received> {
             fds.extend(rights);
         }
     }
-    if message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+    if message.flags.contains(ReturnFlags::TRUNC) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "a message was cut short"));
     }
     if message.bytes == 0 {

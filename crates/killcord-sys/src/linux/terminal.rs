@@ -1,6 +1,5 @@
 //! Terminals that are already there.
 
-use rustix::process::Pid;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -35,7 +34,7 @@ pub fn foreground<F: AsFd>(fd: F) -> io::Result<u32> {
 
 /// Makes a group the foreground group. The caller has blocked or ignores `SIGTTOU`.
 pub fn set_foreground<F: AsFd>(fd: F, group: u32) -> io::Result<()> {
-    let group = Pid::from_raw(group as i32).ok_or(io::ErrorKind::InvalidInput)?;
+    let group = super::process::pid(group)?;
     Ok(rustix::termios::tcsetpgrp(fd, group)?)
 }
 

@@ -47,13 +47,10 @@ impl Tree {
     /// # Errors
     /// When `/proc` is not mounted, or is another namespace's.
     pub fn new() -> io::Result<Self> {
-        let me = process::own_pid();
-        let mut proc = Proc::open()?;
-        let my_session = proc.stat(me)?.session;
         Ok(Self {
-            proc,
-            me,
-            my_session,
+            proc: Proc::open()?,
+            me: process::own_pid(),
+            my_session: process::own_session(),
             members: Vec::with_capacity(4096),
             numbers: Vec::with_capacity(4096),
             reached: Vec::with_capacity(4096),

@@ -263,8 +263,8 @@ impl Keeper<'_> {
         let kept = fate == Some(Fate::Kept) && sight == Some(Sight::Members);
         let stays = kept || fate == Some(Fate::Released);
         let verdict = match sight {
-            _ if !self.seen.executed => Verdict::Refused,
             None => Verdict::Refused,
+            Some(Sight::Empty) if !self.seen.executed => Verdict::Refused,
             Some(Sight::Empty) => Verdict::Empty(match &self.held {
                 Held::Group => Evidence::GroupSeenEmptyTwice,
                 Held::Tree => Evidence::NoChildLeft,

@@ -46,7 +46,6 @@ pub(crate) struct Setup<'a> {
     pub(crate) alive: &'a OwnedFd,
     pub(crate) status: &'a OwnedFd,
     pub(crate) title: Option<Title>,
-    pub(crate) oom_score_adj: i32,
 }
 
 /// What a keeper says to the warden, in one write that the kernel does not split.
@@ -124,7 +123,6 @@ pub(crate) struct Keeper<'a> {
     seen: end::Seen,
     /// The leader's end, while the owner has not been told.
     exited: Option<ExitStatus>,
-    oom_score_adj: i32,
 }
 
 /// Becomes the keeper in a process that was just forked for it. Never returns.
@@ -186,7 +184,6 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
         unreaped: false,
         seen: end::Seen::with_notes(notes),
         exited: None,
-        oom_score_adj: setup.oom_score_adj,
     })
 }
 
@@ -228,7 +225,8 @@ impl Keeper<'_> {
                 }
             }
             if self.job.is_over() {
-                return Ok(());
+                // Not by return: what a destructor would close and free, the kernel does with our end.
+                process::exit_now(0);
             }
             self.wait(&mut events)?;
         }

@@ -116,8 +116,8 @@ fn paths(program: &[u8], env: &[killcord_model::spec::Bytes]) -> Result<Vec<CStr
     path.split(|b| *b == b':').map(join).collect()
 }
 
-fn strings(all: &[killcord_model::spec::Bytes]) -> Result<Vec<CString>, std::ffi::NulError> {
-    all.iter().map(|b| CString::new(b.0.clone())).collect()
+fn strings<'b>(all: impl Iterator<Item = &'b [u8]>) -> Result<Vec<CString>, std::ffi::NulError> {
+    all.map(CString::new).collect()
 }
 
 impl Keeper<'_> {
@@ -182,24 +182,24 @@ impl Keeper<'_> {
     fn plan<'a>(&'a self, given: &'a Given) -> io::Result<Plan<'a>> {
         let spec = &self.request.spec;
         let assignment = format!("{JOB_VARIABLE}={}", self.request.job);
-        let mut env = spec.env.clone();
-        env.retain(|v| !v.0.starts_with(format!("{JOB_VARIABLE}=").as_bytes()));
-        env.push(killcord_model::spec::Bytes(assignment.into_bytes()));
+        // A job of a job has its own name there, and no other.
+        let name = &assignment.as_bytes()[..=JOB_VARIABLE.len()];
+        let inherited = spec.env.iter().map(|v| v.0.as_slice()).filter(|v| !v.starts_with(name));
         let [a, b, c] = &given.standard;
         let numbers = spec.extra_fds.iter().map(|n| *n as i32);
         let limit = |r: &ResourceLimit| (r.resource, r.soft.unwrap_or(u64::MAX), r.hard.unwrap_or(u64::MAX));
         let under_init = matches!(self.held, Held::Namespace);
         Ok(Plan {
-            paths: paths(&spec.program, &env)?,
-            argv: strings(&spec.argv)?,
-            env: strings(&env)?,
+            paths: paths(&spec.program, &spec.env)?,
+            argv: strings(spec.argv.iter().map(|a| a.0.as_slice()))?,
+            env: strings(inherited.chain([assignment.as_bytes()]))?,
             standard: [a.as_fd(), b.as_fd(), c.as_fd()],
             extra: given.extra.iter().map(AsFd::as_fd).zip(numbers).collect(),
             directory: given.directory.as_fd(),
             umask: spec.umask,
             rlimits: spec.rlimits.iter().map(limit).collect(),
             nice: spec.nice,
-            oom_score_adj: CString::new((self.oom_score_adj + spec.oom_score_adj).min(1000).to_string()).ok(),
+            oom_score_adj: spec.oom_score_adj,
             session: match spec.session {
                 Session::Own => leader::Session::Own,
                 Session::OwnTerminal => leader::Session::OwnTerminal,

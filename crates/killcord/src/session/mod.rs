@@ -59,6 +59,8 @@ pub struct Finished {
     pub refusal: Option<Refusal>,
     /// The first signal of the first order to end, if there was one.
     pub asked: Option<Signal>,
+    /// Whether the line was written that says that the session is contained.
+    pub acknowledged: bool,
     /// What went wrong in waiting for it.
     pub trouble: Vec<String>,
 }

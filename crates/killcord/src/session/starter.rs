@@ -68,8 +68,13 @@ pub fn contain_session_if_requested() -> Result<(), Error> {
         control_fd,
         ack: true,
     })?;
-    if let Some(refusal) = finished.refusal {
-        return Err(Error::from_refusal(refusal, b"/proc/self/exe"));
+    if let Some(refusal) = &finished.refusal {
+        let error = Error::from_refusal(refusal.clone(), b"/proc/self/exe");
+        if !finished.acknowledged {
+            return Err(error);
+        }
+        // Who asked believes it to be contained: the caller must not go on without.
+        let _ = writeln!(io::stderr(), "killcord: {error}");
     }
     complain(&finished);
     // Nothing of this process is needed any more; what it has printed has been flushed.

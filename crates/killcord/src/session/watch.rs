@@ -16,6 +16,7 @@ use killcord_sys::os::OsStrExt;
 use killcord_sys::os::{AsFd, OwnedFd};
 use killcord_sys::pidfd::Pidfd;
 use killcord_sys::poll::{self, Interest};
+use killcord_sys::proc::{Proc, Stat};
 use killcord_sys::signals::{self, Arrived, SignalFd};
 use killcord_sys::{clock, descriptors, process, terminal};
 use std::io::{self, IsTerminal};
@@ -151,6 +152,7 @@ impl Runner {
             end,
             refusal: self.refusal,
             asked: self.asked,
+            acknowledged: matches!(self.line, Line::Written),
             trouble: self.trouble,
         })
     }
@@ -313,14 +315,19 @@ impl Runner {
 
     /// Before exec, and where there are no pidfds, what the keeper says is all that is known.
     fn leader_is_stopped(&self) -> bool {
-        let Some(pid) = self.job.grip.leader() else { return true };
-        let stat = killcord_sys::proc::Proc::open().and_then(|mut p| p.stat(pid));
-        stat.is_ok_and(|s| s.state == b'T')
+        self.job.grip.leader().is_none() || self.leader_stat().is_some_and(|s| s.state == b'T')
     }
 
-    /// We go on: so does a leader that is still stopped, and in the foreground if we are.
+    fn leader_stat(&self) -> Option<Stat> {
+        let pid = self.job.grip.leader()?;
+        Proc::open().and_then(|mut p| p.stat(pid)).ok()
+    }
+
+    /// We go on: so does a leader that is still stopped in a group of its own. One in ours has been continued
+    /// with us, and if it is stopped now, somebody has stopped it again.
     fn continue_job(&mut self) {
-        if self.shared.is_some() && self.leader_is_stopped() {
+        let elsewhere = self.leader_stat().is_some_and(|s| s.state == b'T' && Some(s.group) != self.shared);
+        if self.shared.is_some() && elsewhere {
             self.order(&Order::Signal(Signal::Cont));
         }
     }
@@ -463,7 +470,8 @@ fn request(options: &Options, shared: Option<u32>) -> Result<Request> {
         policy: options.policy,
         limits: options.limits,
         boundary: options.boundary,
-        require: options.require,
+        // A group does not contain: what is said to be contained must be.
+        require: if options.ack { options.require.max(Some(Boundary::Tree)) } else { options.require },
         wait_for_go: options.ack,
     })
 }

@@ -68,7 +68,6 @@ pub(super) struct Warden {
     orphans: Orphans,
     /// Whether the last round of reaping ended before the dead did: no signal tells of them again.
     unreaped: bool,
-    oom_score_adj: i32,
 }
 
 impl Warden {
@@ -82,7 +81,6 @@ impl Warden {
             own: None,
             orphans: Orphans::default(),
             unreaped: false,
-            oom_score_adj: process::oom_score_adj(),
         }
     }
 
@@ -99,7 +97,8 @@ impl Warden {
                 }
             }
             if self.decisions.is_done() {
-                return Ok(());
+                // As in the keeper: nothing has to be closed first.
+                process::exit_now(0);
             }
             self.wait(&mut events)?;
         }
@@ -311,7 +310,7 @@ impl Warden {
             }
             forked.map_err(|e| Attempt::NotHere(format!("pid namespaces: {e}")))
         } else {
-            process::fork().map_err(|e| Attempt::Refused(keeper_failed(&e)))
+            process::fork_alone().map_err(|e| Attempt::Refused(keeper_failed(&e)))
         };
         match forked {
             Err(attempt) => {
@@ -345,7 +344,6 @@ impl Warden {
                     alive: &self.channels.alive_read,
                     status: &self.channels.status_write,
                     title: self.title,
-                    oom_score_adj: self.oom_score_adj,
                 })
             }
         }

@@ -7,15 +7,21 @@
 //! The program appends a line to a file and then stays; the end of a pipe that it holds proves that no later line
 //! can come.
 
-use crate::kit::{BOUND, Guards, SOON, boundaries, ms, owner_of, script, timed, trials};
-use killcord::{Boundary, Error, Job, Owner, Verdict};
-use killcord_testkit::{PinnedProcess, Scene, Signal, Stream, procs};
+use crate::kit::{self, BOUND, Guards, SOON, boundaries, ms, owner_of, script, timed, trials};
+use crate::roles;
+use killcord::{Boundary, Error, Job, Owner, Stdio, Verdict};
+use killcord_testkit::{Corner, PinnedProcess, Scene, Signal, Stream, procs};
+use rustix::process::{Resource, Rlimit};
+use std::collections::BTreeSet;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 trials![
     a_warden_killed_before_the_request_is_replaced_and_the_program_runs_once,
     a_warden_killed_with_the_request_unread_has_run_nothing,
     a_keeper_killed_after_exec_is_an_end_and_no_new_start,
+    a_host_without_a_free_descriptor_is_told_the_truth,
     heavy_guards_killed_at_any_instant_of_a_start_run_the_program_at_most_once,
 ];
 
@@ -112,6 +118,48 @@ fn a_keeper_killed_after_exec_is_an_end_and_no_new_start() {
     }
 }
 
+fn a_host_without_a_free_descriptor_is_told_the_truth() {
+    // The end of its output is the end of all its jobs; each that ran has said so there.
+    let said = kit::play(&Scene::new(), "crowded", Duration::from_secs(50));
+    let with = |word: &str| -> BTreeSet<u64> {
+        said.lines().filter_map(|line| line.strip_suffix(word)?.parse().ok()).collect()
+    };
+    let (ran, nothing_ran) = (with(" ran"), with(" nothing ran"));
+    assert!(!ran.is_empty(), "{said}");
+    println!("{} of 300 ran, {} did not", ran.len(), nothing_ran.len());
+    let both: Vec<_> = ran.intersection(&nothing_ran).collect();
+    assert!(both.is_empty(), "ran, although it was said that nothing had: {both:?}\n{said}");
+}
+
+/// A host with a thread that, at some instant of each start, takes every descriptor that is free or becomes so.
+pub(crate) fn crowded() {
+    let owner = Owner::new().unwrap();
+    let limit = Rlimit { current: Some(64), maximum: Some(64) };
+    rustix::process::setrlimit(Resource::Nofile, limit).unwrap();
+    for n in 0..300 {
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let at = Instant::now() + Duration::from_micros(n * 10);
+                let mut hoard = Vec::new();
+                while !over.load(Ordering::Relaxed) {
+                    if Instant::now() >= at {
+                        hoard.extend(std::io::stdin().as_fd().try_clone_to_owned().ok());
+                    }
+                }
+            });
+            let mut command = owner.command("sh");
+            command.args(["-c", &format!("echo {n} ran")]).stdout(Stdio::inherit());
+            match command.spawn() {
+                Ok(mut job) => drop(job.wait_timeout(SOON)),
+                Err(e) if e.nothing_ran() => roles::say(&format!("{n} nothing ran")),
+                Err(e) => roles::say(&format!("{n} unclear {e}")),
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+    }
+}
+
 /// How a start ended, for the record.
 #[derive(Debug, Default)]
 struct Counts {
@@ -122,13 +170,24 @@ struct Counts {
 
 fn heavy_guards_killed_at_any_instant_of_a_start_run_the_program_at_most_once() {
     for boundary in boundaries() {
-        for victims in [&["warden"][..], &["keeper"], &["warden", "keeper"]] {
-            let mut counts = Counts::default();
-            for round in 0..40 {
-                one_start(boundary, victims, round, &mut counts);
-            }
-            println!("{boundary} {victims:?}: {counts:?}");
+        let scene = Scene::new();
+        let corner = if boundary == Boundary::Cgroup { Corner::new(&scene) } else { Corner::nowhere() };
+        let mut host = kit::host(&scene, "killed starts");
+        let said = kit::play_to_the_end(&mut corner.wrap(host.arg(boundary.name())), Duration::from_secs(55));
+        println!("{boundary}:\n{said}");
+        // Whoever was killed, the owner was not, and knows of the job's cgroup.
+        assert_eq!(corner.leaves(), Vec::<std::path::PathBuf>::new(), "{boundary}");
+    }
+}
+
+/// A host of a hundred and twenty starts in the middle of which guards are killed.
+pub(crate) fn killed_starts(boundary: Boundary) {
+    for victims in [&["warden"][..], &["keeper"], &["warden", "keeper"]] {
+        let mut counts = Counts::default();
+        for round in 0..40 {
+            one_start(boundary, victims, round, &mut counts);
         }
+        roles::say(&format!("{victims:?}: {counts:?}"));
     }
 }
 

@@ -82,13 +82,18 @@ pub(crate) fn host(scene: &Scene, role: &str) -> Program {
 
 /// Plays a role to its end in a process of its own: what it asserts is what is tested.
 pub(crate) fn play(scene: &Scene, role: &str, limit: Duration) -> String {
-    let mut running = Running::start(&mut host(scene, role));
+    play_to_the_end(&mut host(scene, role), limit)
+}
+
+/// The same of a host that is to be started as this says.
+pub(crate) fn play_to_the_end(role: &mut Program, limit: Duration) -> String {
+    let mut running = Running::start(role);
     running.close_stdin();
     let output = running.stdout.read_to_end(limit);
     let errors = running.stderr.read_to_end(SOON);
     let status = running.wait(SOON);
     let good = status.is_some_and(|s| s.success()) && output.is_ok() && errors.is_ok();
-    assert!(good, "role {role}: {status:?} {output:?} {errors:?}");
+    assert!(good, "{role:?}: {status:?} {output:?} {errors:?}");
     output.unwrap()
 }
 

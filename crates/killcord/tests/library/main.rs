@@ -22,6 +22,7 @@ mod held_output;
 mod host;
 mod kit;
 mod ladder;
+mod long_lived;
 mod lost_warden;
 mod requests;
 mod roles;
@@ -43,6 +44,7 @@ fn main() {
         held_output::trials(),
         host::trials(),
         ladder::trials(),
+        long_lived::trials(),
         lost_warden::trials(),
         requests::trials(),
         terminal::trials(),

@@ -1,7 +1,7 @@
 //! The hosts that the tests kill: this executable in a role. Each process of them ends by an alarm.
 
 use crate::kit::{Guards, ROLE, SOON};
-use crate::{flood, host, uncontained};
+use crate::{at_most_once, flood, host, uncontained};
 use killcord::{Boundary, Choice, Error, Job, Ladder, Owner};
 use killcord_sys::fixture;
 use killcord_testkit::{Signal, bin, life};
@@ -78,6 +78,8 @@ pub(crate) fn play() {
         "give" => give(),
         "take" => take(),
         "release" => release(),
+        "killed starts" => at_most_once::killed_starts(argument(1).parse().unwrap()),
+        "crowded" => at_most_once::crowded(),
         "undisturbed" => host::undisturbed(),
         "quiet" => host::quiet(),
         other => assert!(flood::play(other), "no role {other:?}"),
