@@ -22,6 +22,11 @@ trials![
     streams_are_read_and_written_as_they_come,
 ];
 
+/// What `seq 1 LAST` prints.
+fn numbers(last: u32, line_end: &str) -> String {
+    (1..=last).flat_map(|n| [n.to_string(), line_end.to_owned()]).collect()
+}
+
 fn both_streams_are_collected_to_their_ends() {
     for (runtime, boundary) in both(boundaries()) {
         let (owner, scene) = (owner_of(boundary), Scene::new());
@@ -31,7 +36,7 @@ fn both_streams_are_collected_to_their_ends() {
         let job = command.spawn().unwrap();
         let output = runtime.block_on(async { timeout(SOON, job.into_output_async(1 << 20)).await });
         let output = output.unwrap().unwrap();
-        let expected: String = (1..=20000).map(|n| format!("{n}\n")).collect();
+        let expected = numbers(20000, "\n");
         assert!(output.stdout.to_text() == expected, "{boundary}: {} bytes", output.stdout.total);
         assert_eq!(output.stderr.to_text(), "err\n", "{boundary}");
         assert_eq!(output.end.status.map(killcord::ExitStatus::as_shell), Some(5), "{boundary}");
@@ -45,7 +50,7 @@ fn a_terminals_output_is_collected_to_its_end() {
         let job = script(&owner, &scene, text).on_terminal(90, 30).spawn().unwrap();
         let output = runtime.block_on(async { timeout(SOON, job.into_output_async(1 << 20)).await });
         let output = output.unwrap().unwrap();
-        let numbers: String = (1..=5000).map(|n| format!("{n}\r\n")).collect();
+        let numbers = numbers(5000, "\r\n");
         assert!(output.stdout.to_text() == format!("30 90\r\n{numbers}last\r\n"), "{boundary}: {output:?}");
         assert!(output.end.success() && output.stderr.total == 0, "{boundary}: {output:?}");
     }

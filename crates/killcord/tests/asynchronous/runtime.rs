@@ -58,7 +58,7 @@ fn is_gone_after(wait: fn(Job) -> Waiting, leave: impl Fn(Runtime, tokio::task::
         });
         runtime.block_on(async {
             while told.try_recv().is_err() {
-                tokio::task::yield_now().await
+                tokio::task::yield_now().await;
             }
         });
         let begun = Instant::now();

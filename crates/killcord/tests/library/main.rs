@@ -14,6 +14,7 @@
 
 mod at_most_once;
 mod cancel;
+mod contained;
 mod examples;
 mod flood;
 mod hand_over;
@@ -36,6 +37,7 @@ fn main() {
     let trials = [
         at_most_once::trials(),
         cancel::trials(),
+        contained::trials(),
         examples::trials(),
         flood::trials(),
         hand_over::trials(),

@@ -191,14 +191,15 @@ fn an_order_to_end_is_kept_by_whoever_waits() {
 }
 
 fn drop_it() {
-    let owner = owner();
-    for leave in [drop, |job| {
-        drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+    let panics = |job: Job| {
+        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
             let _job = job;
             panic!("on purpose");
-        })));
-    }] as [fn(Job); 2]
-    {
+        }));
+        assert!(unwound.is_err());
+    };
+    let owner = owner();
+    for leave in [drop, panics] {
         let (job, leader) = stubborn(&owner, |_| {});
         leave(job);
         assert!(!leader.is_alive(), "it outlives its handle");
