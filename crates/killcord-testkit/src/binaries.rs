@@ -89,6 +89,12 @@ fn cargo_build(profile: &Path, package: &Path, what: &[&str]) {
     let mut command = Command::new(cargo);
     command.args(["build", "--quiet"]).args(what).arg("--manifest-path").arg(package.join("Cargo.toml"));
     command.arg("--target-dir").arg(target);
+    // The flags are in the workspace's configuration, which cargo looks for from its working directory, and the test
+    // may be anywhere. The platform is the test's own, named by the directory between the two.
+    command.current_dir(package);
+    if let Some(platform) = profile.parent().filter(|dir| *dir != target).and_then(Path::file_name) {
+        command.arg("--target").arg(platform);
+    }
     command.args(["--profile", if name == "debug" { "dev" } else { name }]);
     // What cargo set for the package under test is not meant for another build.
     for (key, _) in std::env::vars_os() {
