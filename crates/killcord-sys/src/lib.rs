@@ -7,6 +7,7 @@
 //! On every system but Linux, and with `--cfg killcord_stub`, the stub stands in: the same names, each of
 //! which refuses.
 
+mod contract;
 #[cfg(all(feature = "fixture", target_os = "linux"))]
 pub mod fixture;
 #[cfg(all(target_os = "linux", not(killcord_stub)))]

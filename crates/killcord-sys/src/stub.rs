@@ -1,7 +1,7 @@
 //! The contract, and a system on which nothing of it can be had yet: every operation refuses with
 //! [`io::ErrorKind::Unsupported`]. What `std` gives everywhere works.
 //!
-//! The names, types and meanings are those of `linux`, where they are documented. A type that could only
+//! The names, types and meanings are those of `linux` and `contract`, where they are documented. A type that could only
 //! come from an operation that is refused has no value, so that its methods need no answer.
 
 #![expect(missing_docs, reason = "documented once, in `linux`")]
@@ -121,21 +121,7 @@ pub mod cgroup {
 
 pub mod child {
     use super::*;
-
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum Change {
-        Exited(i32),
-        Killed(i32),
-        Stopped(i32),
-        Continued,
-    }
-
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum Wait {
-        Child(u32, Change),
-        Nothing,
-        NoChildren,
-    }
+    pub use crate::contract::child::{Change, Used, Wait};
 
     refuse! {
         fn next() -> Wait;
@@ -152,13 +138,6 @@ pub mod child {
 
     pub fn change_of(status: std::process::ExitStatus) -> Change {
         Change::Exited(status.code().unwrap_or(-1))
-    }
-
-    #[derive(Debug, Clone, Copy, Default)]
-    pub struct Used {
-        pub user: Duration,
-        pub system: Duration,
-        pub largest: u64,
     }
 
     pub fn used() -> Used {
@@ -201,72 +180,12 @@ pub mod descriptors {
 
 pub mod leader {
     use super::*;
+    pub use crate::contract::leader::{Failure, Leader, Plan, Session, Stages};
     use std::ffi::CString;
-
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum Session {
-        Own,
-        OwnTerminal,
-        Group(u32),
-        Inherited,
-    }
-
-    #[derive(Debug, Clone, Copy)]
-    pub struct Stages {
-        pub cgroup: u8,
-        pub session: u8,
-        pub terminal: u8,
-        pub descriptors: u8,
-        pub directory: u8,
-        pub rlimits: u8,
-        pub nice: u8,
-        pub signals: u8,
-        pub exec: u8,
-    }
-
-    #[derive(Debug)]
-    pub struct Plan<'a> {
-        pub paths: Vec<CString>,
-        pub argv: Vec<CString>,
-        pub env: Vec<CString>,
-        pub standard: [BorrowedFd<'a>; 3],
-        pub extra: Vec<(BorrowedFd<'a>, RawFd)>,
-        pub directory: BorrowedFd<'a>,
-        pub umask: Option<u32>,
-        pub rlimits: Vec<(u32, u64, u64)>,
-        pub nice: Option<i32>,
-        pub oom_score_adj: i32,
-        pub session: Session,
-        pub enter: Vec<BorrowedFd<'a>>,
-        pub born_in: Option<BorrowedFd<'a>>,
-        pub ignored: Vec<i32>,
-        pub under_init: bool,
-        pub stages: Stages,
-    }
 
     impl Plan<'_> {
         pub fn start(&self) -> io::Result<Leader> {
             refused()
-        }
-    }
-
-    #[derive(Debug)]
-    pub struct Leader {
-        pub pid: u32,
-        pub pidfd: Option<OwnedFd>,
-        pub failure: OwnedFd,
-    }
-
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub struct Failure {
-        pub stage: u8,
-        pub errno: i32,
-        pub path: usize,
-    }
-
-    impl Failure {
-        pub fn from_bytes(_: &[u8]) -> Option<Self> {
-            None
         }
     }
 
@@ -278,25 +197,7 @@ pub mod leader {
 pub mod limits {
     use super::*;
     use crate::cgroup::Own;
-
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum Resource {
-        Memory,
-        Pids,
-        Cpu,
-    }
-
-    impl Resource {
-        pub const ALL: [Self; 3] = [Self::Memory, Self::Pids, Self::Cpu];
-
-        pub fn name(self) -> &'static str {
-            match self {
-                Self::Memory => "memory",
-                Self::Pids => "pids",
-                Self::Cpu => "cpu",
-            }
-        }
-    }
+    pub use crate::contract::limits::Resource;
 
     #[derive(Debug, Default)]
     pub struct Limits(());
@@ -343,13 +244,8 @@ pub mod mark {
 
 pub mod namespace {
     use super::*;
+    pub use crate::contract::namespace::Through;
     use crate::process::Fork;
-
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum Through {
-        Privilege,
-        UserNamespace,
-    }
 
     refuse! {
         fn fork_init(through: Through) -> Fork;
@@ -361,43 +257,11 @@ pub mod namespace {
 
 pub mod pidfd {
     use super::*;
-
-    #[derive(Debug)]
-    pub struct Pidfd(OwnedFd);
+    pub use crate::contract::pidfd::Pidfd;
 
     impl Pidfd {
         refuse! {
             fn open(pid: u32) -> Self;
-        }
-
-        pub fn signal(&self, _: i32) -> io::Result<()> {
-            refused()
-        }
-
-        pub fn has_ended(&self) -> io::Result<bool> {
-            refused()
-        }
-
-        pub fn wait_ended(&self, _: Option<Duration>) -> io::Result<bool> {
-            refused()
-        }
-    }
-
-    impl AsFd for Pidfd {
-        fn as_fd(&self) -> BorrowedFd<'_> {
-            self.0.as_fd()
-        }
-    }
-
-    impl From<OwnedFd> for Pidfd {
-        fn from(fd: OwnedFd) -> Self {
-            Self(fd)
-        }
-    }
-
-    impl From<Pidfd> for OwnedFd {
-        fn from(fd: Pidfd) -> Self {
-            fd.0
         }
     }
 
@@ -413,14 +277,7 @@ pub mod pidfd {
 
 pub mod poll {
     use super::*;
-
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum Interest {
-        Read,
-        Exception,
-        Gone,
-        Write,
-    }
+    pub use crate::contract::poll::Interest;
 
     pub fn wait<const N: usize>(
         _: [(Option<BorrowedFd<'_>>, Interest); N],
@@ -510,13 +367,8 @@ pub mod proc {
 
 pub mod process {
     use super::*;
+    pub use crate::contract::process::Fork;
     use std::ffi::CStr;
-
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum Fork {
-        Child,
-        Parent(u32),
-    }
 
     refuse! {
         fn fork() -> Fork;
@@ -598,6 +450,7 @@ pub mod random {
 
 pub mod signals {
     use super::*;
+    pub use crate::contract::signals::Arrived;
 
     /// The numbers of Linux. None of them is ever sent or received here.
     macro_rules! numbers {
@@ -639,13 +492,6 @@ pub mod signals {
 
     pub fn reset(_: i32) {}
 
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub struct Arrived {
-        pub signal: i32,
-        pub by_kernel: bool,
-        pub sender: u32,
-    }
-
     #[derive(Debug)]
     pub struct SignalFd(Never);
 
@@ -668,15 +514,9 @@ pub mod signals {
 
 pub mod socket {
     use super::*;
+    pub use crate::contract::socket::Received;
 
     pub const MOST_FDS: usize = 250;
-
-    #[derive(Debug)]
-    pub enum Received {
-        Message(Vec<u8>, Vec<OwnedFd>),
-        Nothing,
-        Closed,
-    }
 
     refuse! {
         fn pair() -> (OwnedFd, OwnedFd);
@@ -732,16 +572,11 @@ pub mod terminal {
 
 pub mod tree {
     use super::*;
+    pub use crate::contract::tree::Sent;
     use crate::proc::{Proc, Stat};
 
     #[derive(Debug)]
     pub struct Tree(Never);
-
-    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-    pub struct Sent {
-        pub reached: u32,
-        pub denied: u32,
-    }
 
     impl Tree {
         refuse! {

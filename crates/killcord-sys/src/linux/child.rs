@@ -1,32 +1,9 @@
 //! Waiting for children.
 
+pub use crate::contract::child::{Change, Used, Wait};
 use std::io;
 use std::mem::MaybeUninit;
 use std::time::Duration;
-
-/// How a child changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    /// It exited with this code, and was reaped.
-    Exited(i32),
-    /// This signal ended it, and it was reaped.
-    Killed(i32),
-    /// This signal stopped it.
-    Stopped(i32),
-    /// It was continued.
-    Continued,
-}
-
-/// What [`next`] found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
-    /// This child changed.
-    Child(u32, Change),
-    /// There are children, none of which has changed.
-    Nothing,
-    /// There is no child (`ECHILD`). For a subreaper: no descendant.
-    NoChildren,
-}
 
 fn wait4(which: i32, flags: i32) -> io::Result<Wait> {
     let mut status = 0;
@@ -129,17 +106,6 @@ pub fn signal_group(group: u32, signal: i32) -> io::Result<()> {
     }
     let group = super::process::pid(group)?;
     Ok(rustix::process::kill_process_group(group, super::signals::from_number(signal)?)?)
-}
-
-/// Processor time and peak memory of all descendants that have been waited for (`getrusage(2)`).
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Used {
-    /// Time in user mode.
-    pub user: Duration,
-    /// Time in the kernel.
-    pub system: Duration,
-    /// The largest resident set of one of them, in bytes.
-    pub largest: u64,
 }
 
 /// `getrusage(RUSAGE_CHILDREN)`.

@@ -3,55 +3,31 @@
 //! A limit is armed before the program runs: its process enters the limiting cgroups before exec.
 
 use super::cgroup::{Own, get, put, value_of};
+pub use crate::contract::limits::Resource;
 use rustix::fs::{Mode, OFlags};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// What can be limited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resource {
-    /// Memory, in bytes.
-    Memory,
-    /// Processes and threads at once.
-    Pids,
-    /// Processor time, in thousandths of one processor.
-    Cpu,
-}
-
-impl Resource {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Memory, Self::Pids, Self::Cpu];
-
-    /// The controller's name, which is also how the limit is typed.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Pids => "pids",
-            Self::Cpu => "cpu",
-        }
-    }
-
-    /// The control files and values of a limit: (file, value, whether it must exist).
-    fn settings(self, v2: bool, value: u64) -> Vec<(&'static str, String, bool)> {
-        // One period is 100 ms, the kernel's own default.
-        let quota = (value * 100).max(1000);
-        match (self, v2) {
-            (Self::Memory, true) => vec![
-                ("memory.max", value.to_string(), true),
-                ("memory.swap.max", "0".to_owned(), false),
-                ("memory.oom.group", "0".to_owned(), false),
-            ],
-            (Self::Memory, false) => vec![
-                ("memory.limit_in_bytes", value.to_string(), true),
-                ("memory.memsw.limit_in_bytes", value.to_string(), false),
-            ],
-            (Self::Pids, _) => vec![("pids.max", value.to_string(), true)],
-            (Self::Cpu, true) => vec![("cpu.max", format!("{quota} 100000"), true)],
-            (Self::Cpu, false) => vec![
-                ("cpu.cfs_period_us", "100000".to_owned(), true),
-                ("cpu.cfs_quota_us", quota.to_string(), true),
-            ],
-        }
+/// The control files and values of a limit: (file, value, whether it must exist).
+fn settings(resource: Resource, v2: bool, value: u64) -> Vec<(&'static str, String, bool)> {
+    // One period is 100 ms, the kernel's own default.
+    let quota = (value * 100).max(1000);
+    match (resource, v2) {
+        (Resource::Memory, true) => vec![
+            ("memory.max", value.to_string(), true),
+            ("memory.swap.max", "0".to_owned(), false),
+            ("memory.oom.group", "0".to_owned(), false),
+        ],
+        (Resource::Memory, false) => vec![
+            ("memory.limit_in_bytes", value.to_string(), true),
+            ("memory.memsw.limit_in_bytes", value.to_string(), false),
+        ],
+        (Resource::Pids, _) => vec![("pids.max", value.to_string(), true)],
+        (Resource::Cpu, true) => vec![("cpu.max", format!("{quota} 100000"), true)],
+        (Resource::Cpu, false) => vec![
+            ("cpu.cfs_period_us", "100000".to_owned(), true),
+            ("cpu.cfs_quota_us", quota.to_string(), true),
+        ],
     }
 }
 
@@ -147,7 +123,7 @@ impl Limits {
 }
 
 fn set(dir: BorrowedFd<'_>, resource: Resource, v2: bool, value: u64) -> io::Result<()> {
-    for (file, text, needed) in resource.settings(v2, value) {
+    for (file, text, needed) in settings(resource, v2, value) {
         match put(dir, file, &text) {
             Err(e) if needed => return Err(e),
             // What is optional is a refinement that this kernel may not have.

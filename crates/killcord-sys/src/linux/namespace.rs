@@ -2,17 +2,9 @@
 
 use super::leader::copy_process;
 use super::process::Fork;
+pub use crate::contract::namespace::Through;
 use rustix::mount::{MountFlags, MountPropagationFlags};
 use std::io;
-
-/// Whether a user namespace is needed to make the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Through {
-    /// With `CAP_SYS_ADMIN`: root.
-    Privilege,
-    /// Through a user namespace of our own (`user_namespaces(7)`).
-    UserNamespace,
-}
 
 /// Copies this process as the init of a new pid namespace with a mount namespace of its own.
 ///

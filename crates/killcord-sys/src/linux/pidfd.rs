@@ -2,12 +2,10 @@
 
 use rustix::process::PidfdFlags;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// One process, whatever becomes of its number.
-#[derive(Debug)]
-pub struct Pidfd(OwnedFd);
+pub use crate::contract::pidfd::Pidfd;
 
 impl Pidfd {
     /// Opens the process that has this number now. The caller checks afterwards that it is the one that
@@ -17,23 +15,7 @@ impl Pidfd {
     /// `ESRCH` when there is none, `ENOSYS` before Linux 5.3 and under some filters.
     pub fn open(pid: u32) -> io::Result<Self> {
         let pid = super::process::pid(pid)?;
-        Ok(Self(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
-    }
-
-    /// Sends a signal (`pidfd_send_signal(2)`). A process that is gone is no error for the caller's
-    /// purpose, and is said by `ESRCH`.
-    pub fn signal(&self, signal: i32) -> io::Result<()> {
-        signal_through(self.as_fd(), signal)
-    }
-
-    /// Whether the process has ended; a zombie has.
-    pub fn has_ended(&self) -> io::Result<bool> {
-        self.wait_ended(Some(Duration::ZERO))
-    }
-
-    /// Waits until the process has ended and says whether it has.
-    pub fn wait_ended(&self, timeout: Option<Duration>) -> io::Result<bool> {
-        wait_ended(self.as_fd(), timeout)
+        Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?.into())
     }
 }
 
@@ -57,22 +39,4 @@ pub fn number(fd: BorrowedFd<'_>) -> Option<u32> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix("Pid:"))?;
     line.trim().parse().ok().filter(|pid| *pid != 0)
-}
-
-impl AsFd for Pidfd {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-impl From<OwnedFd> for Pidfd {
-    fn from(fd: OwnedFd) -> Self {
-        Self(fd)
-    }
-}
-
-impl From<Pidfd> for OwnedFd {
-    fn from(fd: Pidfd) -> Self {
-        fd.0
-    }
 }

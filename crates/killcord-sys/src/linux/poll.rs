@@ -1,22 +1,10 @@
 //! Waiting for descriptors.
 
+pub use crate::contract::poll::Interest;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
-
-/// What a descriptor is waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Interest {
-    /// Something to read, or the other end is gone.
-    Read,
-    /// Exceptional state only: how `cgroup.events` reports a change.
-    Exception,
-    /// Only that the other end is gone.
-    Gone,
-    /// Room for at least `PIPE_BUF` bytes in a pipe, or the other end is gone.
-    Write,
-}
 
 /// Waits with `poll(2)` until one of the descriptors is ready or the time is over, and says of each
 /// whether it is. An interrupted wait is over at once with nothing ready.

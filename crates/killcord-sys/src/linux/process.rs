@@ -1,18 +1,9 @@
 //! What a process says about itself, and forking.
 
+pub use crate::contract::process::Fork;
 use rustix::process::{DumpableBehavior, Pid};
 use std::ffi::CStr;
 use std::io;
-
-/// The two sides of a fork.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fork {
-    /// This is the new process.
-    Child,
-    /// This is the old one, and that is the new one's number: an unreaped child, so that the number
-    /// stays its own until it is reaped.
-    Parent(u32),
-}
 
 /// `fork(2)`, refused in a process with more than one thread.
 ///

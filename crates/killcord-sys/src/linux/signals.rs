@@ -1,5 +1,6 @@
 //! Signal numbers, masks, and signals read from a descriptor (`signalfd(2)`).
 
+pub use crate::contract::signals::Arrived;
 use rustix::process::Signal;
 use std::io;
 use std::mem::MaybeUninit;
@@ -98,18 +99,6 @@ pub fn is_ignored(signal: i32) -> bool {
 pub fn reset(signal: i32) {
     // SAFETY: SIG_DFL installs no handler; an impossible number is refused by the call.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
-}
-
-/// A signal that was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrived {
-    /// Its number.
-    pub signal: i32,
-    /// Whether the kernel sent it (a terminal's key or hang-up) and not a process (`si_code` is
-    /// `SI_KERNEL`, `sigaction(2)`).
-    pub by_kernel: bool,
-    /// The sender's number, for display.
-    pub sender: u32,
 }
 
 /// Blocked signals, as a descriptor to wait for.

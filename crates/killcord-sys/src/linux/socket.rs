@@ -1,5 +1,6 @@
 //! Messages with descriptors between owner, warden and keeper: `SOCK_SEQPACKET` of `unix(7)`.
 
+pub use crate::contract::socket::Received;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -36,17 +37,6 @@ pub fn send(socket: BorrowedFd<'_>, data: &[u8], fds: &[BorrowedFd<'_>]) -> io::
         rustix::net::sendmsg(socket, &[IoSlice::new(data)], &mut control, flags)
     })?;
     if sent == data.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
-}
-
-/// What [`receive`] found.
-#[derive(Debug)]
-pub enum Received {
-    /// A datagram and its descriptors, which are closed by exec.
-    Message(Vec<u8>, Vec<OwnedFd>),
-    /// Nothing yet.
-    Nothing,
-    /// The other end is closed and everything it sent has been read.
-    Closed,
 }
 
 /// Takes one datagram of at most `most` bytes, without waiting.

@@ -7,6 +7,7 @@
 
 use super::proc::{Proc, Stat};
 use super::{child, pidfd::Pidfd, process};
+pub use crate::contract::tree::Sent;
 use std::io;
 use std::time::Duration;
 
@@ -30,15 +31,6 @@ pub struct Tree {
     numbers: Vec<u32>,
     /// Whom the signal that is being sent has reached: number and start.
     reached: Vec<(u32, u64)>,
-}
-
-/// What became of a signal to all.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Sent {
-    /// How many got it.
-    pub reached: u32,
-    /// How many could not be signalled for lack of rights.
-    pub denied: u32,
 }
 
 impl Tree {
