@@ -181,7 +181,6 @@ pub mod descriptors {
 pub mod leader {
     use super::*;
     pub use crate::contract::leader::{Failure, Leader, Plan, Session, Stages};
-    use std::ffi::CString;
 
     impl Plan<'_> {
         pub fn start(&self) -> io::Result<Leader> {

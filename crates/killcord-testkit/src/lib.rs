@@ -25,6 +25,7 @@ mod host;
 mod killcord;
 pub mod life;
 mod nest;
+mod own_child;
 mod pinned;
 pub mod procs;
 mod pty;

@@ -2,17 +2,17 @@
 
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcgetpgrp, tcsetwinsize};
 
 use crate::binaries::bin;
-use crate::procs::readable;
+use crate::killcord::like;
+use crate::own_child::OwnChild;
 use crate::stream::{Stream, TimedOut};
 
 /// A program whose session leads a real pseudo-terminal.
@@ -20,8 +20,7 @@ use crate::stream::{Stream, TimedOut};
 /// Dropping it kills the program (only it) and closes the terminal, which hangs up on what is left.
 #[derive(Debug)]
 pub struct Terminal {
-    child: Child,
-    pidfd: OwnedFd,
+    own: OwnChild,
     master: Stream,
     name: std::ffi::OsString,
 }
@@ -57,29 +56,20 @@ impl Terminal {
         tcsetwinsize(&master, Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 })?;
         let mut on_tty = Command::new(bin("kc-ontty"));
         on_tty.arg(command.get_program()).args(command.get_args());
-        for (key, value) in command.get_envs() {
-            match value {
-                Some(value) => on_tty.env(key, value),
-                None => on_tty.env_remove(key),
-            };
-        }
-        if let Some(dir) = command.get_current_dir() {
-            on_tty.current_dir(dir);
-        }
+        like(&mut on_tty, command);
         if command.get_envs().all(|(key, _)| key != "TERM") {
             on_tty.env("TERM", "xterm");
         }
         on_tty.stdin(Stdio::from(slave.try_clone()?)).stdout(Stdio::from(slave.try_clone()?)).stderr(slave);
-        let child = on_tty.spawn()?;
+        let own = OwnChild::start(&mut on_tty)?;
         // `on_tty` keeps copies of the terminal's end until it is dropped, which would hide the end of the stream.
         drop(on_tty);
-        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
-        Ok(Self { child, pidfd, master: Stream::new(master), name })
+        Ok(Self { own, master: Stream::new(master), name })
     }
 
     /// The number of the program, which leads the session.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.own.child.id()
     }
 
     /// The path of the terminal, like `/dev/pts/3`.
@@ -132,25 +122,12 @@ impl Terminal {
 
     /// Sends a signal to the program through its pidfd.
     pub fn kill(&self, signal: Signal) {
-        // The only failure is that it is gone.
-        let _ = pidfd_send_signal(&self.pidfd, signal);
+        self.own.kill(signal);
     }
 
     /// Waits for the end of the program; `None` at the deadline. Its output goes on being read meanwhile only by
     /// `expect` and `read_to_end`.
     pub fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
-        use std::os::fd::AsFd;
-        if !readable(self.pidfd.as_fd(), Instant::now() + limit) {
-            return None;
-        }
-        Some(self.child.wait().unwrap_or_else(|e| panic!("cannot reap a child: {e}")))
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        self.kill(Signal::KILL);
-        // Reaping cannot fail for a child that nobody else reaps, and there is nothing to be done about it.
-        let _ = self.child.wait();
+        self.own.wait(limit)
     }
 }

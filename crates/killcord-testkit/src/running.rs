@@ -1,21 +1,21 @@
 //! A started program, its output, and its end within a deadline.
 
 use std::io::Write;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::Signal;
 
+use crate::own_child::OwnChild;
 use crate::procs::{any_readable, readable};
 use crate::stream::Stream;
 
 /// A child of the test with pipes on stdin, stdout and stderr; dropping it kills it (only it) and reaps it.
 #[derive(Debug)]
 pub struct Running {
-    child: Child,
-    pidfd: OwnedFd,
+    own: OwnChild,
     /// Its standard output; the end of it proves that no process holds it any more.
     pub stdout: Stream,
     /// Its standard error.
@@ -28,37 +28,33 @@ impl Running {
     /// Panics if it cannot be started.
     pub fn start(command: &mut Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap_or_else(|e| panic!("cannot start {command:?}: {e}"));
-        let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        let mut own = OwnChild::start(command).unwrap_or_else(|e| panic!("cannot start {command:?}: {e}"));
+        let (Some(stdout), Some(stderr)) = (own.child.stdout.take(), own.child.stderr.take()) else {
             panic!("no pipes on {command:?}")
         };
-        // The child is ours and unreaped, so its number is its own.
-        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
-            .unwrap_or_else(|e| panic!("no pidfd of a child: {e}"));
-        Self { child, pidfd, stdout: Stream::new(stdout.into()), stderr: Stream::new(stderr.into()) }
+        Self { own, stdout: Stream::new(stdout.into()), stderr: Stream::new(stderr.into()) }
     }
 
     /// Its process number.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.own.child.id()
     }
 
     /// Sends it a signal through its pidfd; a program that has ended is left alone.
     pub fn kill(&self, signal: Signal) {
-        // The only failure is that it is gone.
-        let _ = pidfd_send_signal(&self.pidfd, signal);
+        self.own.kill(signal);
     }
 
     /// Writes to its stdin.
     pub fn send(&mut self, bytes: &[u8]) {
-        if let Some(stdin) = &mut self.child.stdin {
+        if let Some(stdin) = &mut self.own.child.stdin {
             stdin.write_all(bytes).unwrap_or_else(|e| panic!("cannot write to a fixture: {e}"));
         }
     }
 
     /// Closes its stdin.
     pub fn close_stdin(&mut self) {
-        self.child.stdin = None;
+        self.own.child.stdin = None;
     }
 
     /// Blocks until one of its streams or its own end (unless that is known) has something to say.
@@ -66,7 +62,7 @@ impl Running {
         let mut awaited = Vec::new();
         awaited.extend((!self.stdout.has_ended()).then(|| self.stdout.fd().as_fd()));
         awaited.extend((!self.stderr.has_ended()).then(|| self.stderr.fd().as_fd()));
-        awaited.extend(its_end.then(|| self.pidfd.as_fd()));
+        awaited.extend(its_end.then(|| self.own.as_fd()));
         if any_readable(&awaited, deadline) {
             let now = Instant::now();
             self.stdout.read_some(now);
@@ -75,23 +71,12 @@ impl Running {
     }
 
     fn has_exited(&self) -> bool {
-        readable(self.pidfd.as_fd(), Instant::now())
+        readable(self.own.as_fd(), Instant::now())
     }
 
     /// Waits for its own end, whoever still holds its output; `None` at the deadline.
     pub fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
-        if !readable(self.pidfd.as_fd(), Instant::now() + limit) {
-            return None;
-        }
-        Some(self.child.wait().unwrap_or_else(|e| panic!("cannot reap a child: {e}")))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.kill(Signal::KILL);
-        // Reaping cannot fail for a child that nobody else reaps, and there is nothing to be done about it.
-        let _ = self.child.wait();
+        self.own.wait(limit)
     }
 }
 
@@ -134,7 +119,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Finished {
             elapsed = Some(begun.elapsed());
         }
     }
-    let status = running.child.wait().unwrap_or_else(|e| panic!("cannot reap a child: {e}"));
+    let status = running.own.reap();
     let (stdout, stderr) = (running.stdout.text(), running.stderr.text());
     Finished { status, stdout, stderr, elapsed: elapsed.unwrap_or_default() }
 }
