@@ -10,7 +10,7 @@
 #[path = "kit/report.rs"]
 mod report;
 
-use killcord_testkit::{Host, Running, Scene, Signal, Who, bin, reachable, run};
+use killcord_testkit::{Host, Pinned, Running, Scene, Signal, Who, bin, reachable, run};
 use std::process::Command;
 use std::time::Duration;
 
@@ -24,6 +24,22 @@ fn denied(scene: &Scene, who: Who, profile: &[&str], boundary: &str) -> Command 
     command.args(profile).arg("--").arg(reachable(env!("CARGO_BIN_EXE_killcord").as_ref()));
     command.args(["run", "--grace", "1", "--report", "report.json", "--boundary", boundary, "--"]);
     command
+}
+
+/// The payload under that command, and its processes, once all of them are there.
+fn payload(scene: &Scene, command: &mut Command, options: &[&str]) -> (Running, Pinned) {
+    let mut running = Running::start(command.arg(bin("kc-payload")).args(options));
+    let ready = running.stdout.expect("ready\n", SOON);
+    assert!(ready.is_ok(), "{command:?}: {ready:?}");
+    (running, scene.pin())
+}
+
+/// Its processes end within the first time, and then nobody holds its output for longer than the second.
+fn assert_gone(pinned: &Pinned, running: &mut Running, all: Duration, output: Duration, what: &str) {
+    let gone = pinned.wait_gone(all);
+    assert!(gone.is_ok(), "{what}: {gone:?}");
+    let ended = running.stdout.read_to_end(output);
+    assert!(ended.is_ok(), "{what}: {ended:?}");
 }
 
 /// Every user, boundary and filter under which that boundary can be had.
@@ -72,15 +88,10 @@ fn a_job_ends_whole_by_order() {
     for (who, boundary, profile) in cells() {
         let what = format!("{who:?} {boundary} {profile:?}");
         let scene = Scene::new();
-        let mut running = Running::start(denied(&scene, who, profile, boundary).arg(bin("kc-payload")));
-        running.stdout.expect("ready\n", SOON).unwrap_or_else(|e| panic!("{what}: {e}"));
-        let pinned = scene.pin();
+        let (mut running, pinned) = payload(&scene, &mut denied(&scene, who, profile, boundary), &[]);
         running.kill(Signal::TERM);
         // The grace, and what it takes to see it empty.
-        let gone = pinned.wait_gone(Duration::from_secs(2));
-        assert!(gone.is_ok(), "{what}: {gone:?}");
-        let ended = running.stdout.read_to_end(Duration::from_millis(1500));
-        assert!(ended.is_ok(), "{what}: {ended:?}");
+        assert_gone(&pinned, &mut running, Duration::from_secs(2), Duration::from_millis(1500), &what);
         assert_eq!(running.wait(SOON).and_then(|status| status.code()), Some(143), "{what}");
         assert_eq!(report::read(&scene)["verdict"]["kind"], "empty", "{what}");
     }
@@ -92,15 +103,10 @@ fn a_job_that_ignores_everything_ends_whole_by_force() {
         let what = format!("{who:?} {boundary} {profile:?}");
         let scene = Scene::new();
         let mut command = denied(&scene, who, profile, boundary);
-        let mut running = Running::start(command.arg(bin("kc-payload")).arg("--ignore-term"));
-        running.stdout.expect("ready\n", SOON).unwrap_or_else(|e| panic!("{what}: {e}"));
-        let pinned = scene.pin();
+        let (mut running, pinned) = payload(&scene, &mut command, &["--ignore-term"]);
         running.kill(Signal::TERM);
         running.kill(Signal::INT);
-        let gone = pinned.wait_gone(Duration::from_millis(1500));
-        assert!(gone.is_ok(), "{what}: {gone:?}");
-        let ended = running.stdout.read_to_end(Duration::from_millis(1500));
-        assert!(ended.is_ok(), "{what}: {ended:?}");
+        assert_gone(&pinned, &mut running, Duration::from_millis(1500), Duration::from_millis(1500), &what);
         assert_eq!(running.wait(SOON).and_then(|status| status.code()), Some(137), "{what}");
     }
 }
@@ -110,14 +116,9 @@ fn a_job_ends_whole_with_its_owner() {
     for (who, boundary, profile) in cells() {
         let what = format!("{who:?} {boundary} {profile:?}");
         let scene = Scene::new();
-        let mut running = Running::start(denied(&scene, who, profile, boundary).arg(bin("kc-payload")));
-        running.stdout.expect("ready\n", SOON).unwrap_or_else(|e| panic!("{what}: {e}"));
-        let pinned = scene.pin();
+        let (mut running, pinned) = payload(&scene, &mut denied(&scene, who, profile, boundary), &[]);
         running.kill(Signal::KILL);
-        let gone = pinned.wait_gone(Duration::from_secs(2));
-        assert!(gone.is_ok(), "{what}: {gone:?}");
-        let ended = running.stdout.read_to_end(Duration::from_secs(2));
-        assert!(ended.is_ok(), "{what}: {ended:?}");
+        assert_gone(&pinned, &mut running, Duration::from_secs(2), Duration::from_secs(2), &what);
     }
 }
 

@@ -10,7 +10,7 @@
 mod shell;
 
 use killcord_testkit::{Guards, Host, Need, Scene, Signal, skip};
-use shell::{SOON, Shell};
+use shell::{INNER, SOON, Shell};
 use std::time::{Duration, Instant};
 
 /// Waits for the state letter of a process.
@@ -31,16 +31,19 @@ fn ctrl_c_reaches_the_program_and_not_killcord() {
     for (who, boundary) in Host::cells() {
         let scene = Scene::new();
         let mut shell = Shell::start(&scene, who, boundary);
-        let script = "n=0; trap \"n=\\$((n+1)); echo int \\$n.; [ \\$n = 3 ] && exit 9\" INT; echo rea\"\"dy; while :; do sleep 0.02; done";
+        // It says when its trap is over: a dash that is interrupted inside its trap can take the condition there for
+        // true and exit, without killcord as with it.
+        let script = "n=0; m=0; trap \"n=\\$((n+1)); echo int \\$n.; [ \\$n = 3 ] && exit 9\" INT; echo rea\"\"dy; \
+                      while :; do sleep 0.02; [ $n = $m ] || { m=$n; echo after $n.; }; done";
         shell.line(&format!("$K sh -c '{script}'"));
         shell.sees("ready");
-        for n in 1..=2 {
+        for n in 1..=3 {
             shell.keys("\x03");
             shell.sees(&format!("int {n}."));
+            if n < 3 {
+                shell.sees(&format!("after {n}."));
+            }
         }
-        // The status says that the third was trapped too: its last line, written just before its end, is
-        // missing on the terminal in one run of two hundred under load, and why is not known.
-        shell.keys("\x03");
         shell.prompt();
         shell.status(9);
         // A program that does not care ends of it, as it would by itself.
@@ -78,8 +81,7 @@ fn ctrl_z_stops_the_job_and_fg_and_bg_go_on_with_it() {
         shell.sees("Stopped");
         shell.prompt();
         shell.line("fg");
-        shell.line("hello");
-        shell.sees("got hello.");
+        shell.answers("hello");
         wait_state(member, "SR");
         shell.keys("\x1a");
         shell.sees("Stopped");
@@ -105,8 +107,7 @@ fn a_reader_in_the_background_is_stopped_until_it_is_brought_forward() {
         let killcord = shell.killcord();
         wait_state(&killcord, "T");
         shell.line("fg");
-        shell.line("word");
-        shell.sees("got word.");
+        shell.answers("word");
         shell.prompt();
         shell.status(0);
     }
@@ -117,25 +118,23 @@ fn a_shell_in_a_shell_has_its_own_job_control() {
     for (who, boundary) in Host::cells() {
         let scene = Scene::new();
         let mut shell = Shell::start(&scene, who, boundary);
-        shell.line("$K bash --norc -i");
-        shell.line("PS1='inn''er> '");
-        shell.sees("inner> ");
+        shell.enter_inner();
         shell.line("$L one 60");
         scene.wait_names(&["one"], SOON);
         shell.keys("\x1a");
         shell.sees("Stopped");
-        shell.sees("inner> ");
+        shell.sees(INNER);
         shell.line("fg");
         wait_state(scene.pin().get("one").unwrap(), "SR");
         shell.keys("\x03");
-        shell.sees("inner> ");
-        shell.status_in("inner> ", 130);
+        shell.sees(INNER);
+        shell.status_in(INNER, 130);
         // Ctrl-C at a prompt is a shell's business.
         shell.keys("half a line");
         shell.sees("half a line");
         // A shell that is interrupted while it draws its prompt draws it at the next line.
         shell.keys("\x03");
-        shell.insists("\n", "inner> ");
+        shell.insists("\n", INNER);
         shell.line("exit 3");
         shell.prompt();
         shell.status(3);
@@ -158,14 +157,11 @@ fn a_leader_that_stops_alone_is_a_stopped_job_of_the_shell() {
             shell.line("fg");
             wait_state(&leader, "SR");
         }
-        shell.line("word");
-        shell.sees("got word.");
+        shell.answers("word");
         shell.prompt();
         shell.status(0);
         // The same by a shell's own word.
-        shell.line("$K bash --norc -i");
-        shell.line("PS1='inn''er> '");
-        shell.sees("inner> ");
+        shell.enter_inner();
         for _ in 0..2 {
             shell.line("suspend");
             shell.sees("Stopped");
@@ -298,9 +294,7 @@ fn the_shell_gets_its_terminal_back_when_killcord_is_killed() {
         let scene = Scene::new();
         let mut shell = Shell::start(&scene, who, boundary);
         // A shell inside has made itself the foreground group.
-        shell.line("$K bash --norc -i");
-        shell.line("PS1='inn''er> '");
-        shell.sees("inner> ");
+        shell.enter_inner();
         shell.line("setsid $L away 60 & $L here 60");
         scene.wait_names(&["away", "here"], SOON);
         let pinned = scene.pin();
@@ -309,8 +303,7 @@ fn the_shell_gets_its_terminal_back_when_killcord_is_killed() {
         shell.prompt();
         pinned.wait_gone(Duration::from_secs(2)).unwrap();
         shell.line("read x; echo got $x.");
-        shell.line("word");
-        shell.sees("got word.");
+        shell.answers("word");
     }
 }
 
@@ -318,17 +311,14 @@ fn the_shell_gets_its_terminal_back_when_killcord_is_killed() {
 fn a_program_that_dies_in_the_foreground_leaves_the_terminal_to_the_shell() {
     for (who, boundary) in Host::cells() {
         let mut shell = Shell::start(&Scene::new(), who, boundary);
-        shell.line("$K bash --norc -i");
-        shell.line("PS1='inn''er> '");
-        shell.sees("inner> ");
+        shell.enter_inner();
         let leader = Guards::find(shell.killcord().pid, SOON).leader.unwrap();
         leader.kill(Signal::KILL).unwrap();
         shell.prompt();
         shell.status(137);
         // A child in the foreground reads, which a process that is not in the foreground group cannot.
         shell.line("sh -c 'read x; echo got $x.'");
-        shell.line("word");
-        shell.sees("got word.");
+        shell.answers("word");
     }
 }
 
@@ -344,8 +334,7 @@ fn the_first_process_of_a_namespace_has_the_terminal_too() {
         // Its process group and session began outside and have no number inside.
         shell.line(&format!("unshare {user} --pid --fork --mount-proc $K sh -c 'echo rea\"\"dy; read x; echo got $x.; exec \"$L\" leaf 60'"));
         shell.sees("ready");
-        shell.line("word");
-        shell.sees("got word.");
+        shell.answers("word");
         scene.wait_names(&["leaf"], SOON);
         let pinned = scene.pin();
         shell.keys("\x03");
@@ -353,7 +342,6 @@ fn the_first_process_of_a_namespace_has_the_terminal_too() {
         pinned.wait_gone(SOON).unwrap();
         shell.status(130);
         shell.line("read x; echo got $x.");
-        shell.line("again");
-        shell.sees("got again.");
+        shell.answers("again");
     }
 }

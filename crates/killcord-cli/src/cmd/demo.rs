@@ -118,14 +118,12 @@ impl Stage {
         show(&picture::after(&half, self.paint));
         let left = half.left();
         let took = half.clear();
+        let gone = match took {
+            Some(took) => format!("gone {} later", milliseconds(took)),
+            None => "some are still there".to_owned(),
+        };
         let text = format!(
-            "{left} processes run on without an owner. The demo ends them now, each by its pidfd: {}.",
-            {
-                match took {
-                    Some(took) => format!("gone {} later", milliseconds(took)),
-                    None => "some are still there".to_owned(),
-                }
-            }
+            "{left} processes run on without an owner. The demo ends them now, each by its pidfd: {gone}."
         );
         show(&format!("\n{}", self.paint.wrapped("   ", Look::Odd, &text)));
         Ok(left)

@@ -10,6 +10,9 @@ pub(crate) const SOON: Duration = Duration::from_secs(20);
 /// The shell's prompt. It is never typed as such, so that it is not taken for its own echo.
 pub(crate) const PROMPT: &str = "outer> ";
 
+/// The prompt of a shell inside.
+pub(crate) const INNER: &str = "inner> ";
+
 /// The shell.
 pub(crate) struct Shell {
     pub(crate) terminal: Terminal,
@@ -76,6 +79,19 @@ impl Shell {
     /// Waits until the shell has the terminal again.
     pub(crate) fn prompt(&mut self) {
         self.sees(PROMPT);
+    }
+
+    /// Starts a shell inside, through killcord.
+    pub(crate) fn enter_inner(&mut self) {
+        self.line("$K bash --norc -i");
+        self.line("PS1='inn''er> '");
+        self.sees(INNER);
+    }
+
+    /// Types a word for a program that reads it and says that it got it.
+    pub(crate) fn answers(&mut self, word: &str) {
+        self.line(word);
+        self.sees(&format!("got {word}."));
     }
 
     /// The exit status of what ran last.
