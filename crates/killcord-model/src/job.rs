@@ -134,12 +134,22 @@ enum Life {
 pub struct Job {
     policy: Policy,
     life: Life,
+    /// By which it ends when its owner is gone.
+    orphaned: Ladder,
 }
 
 impl Job {
     /// A job that has not been started.
     pub fn new(policy: Policy) -> Self {
-        Self { policy, life: Life::Waiting }
+        Self { policy, life: Life::Waiting, orphaned: Ladder::short() }
+    }
+
+    /// The same on the owner's terminal, where nobody is asked first when the owner is gone: the shell has its
+    /// terminal back by then, and a shell of the job that lived on for half a second would take it away again,
+    /// which the outer one answers by exiting.
+    #[must_use]
+    pub fn on_owners_terminal(self) -> Self {
+        Self { orphaned: Ladder::now(), ..self }
     }
 
     /// When [`Event::Tick`] is due at the latest.
@@ -231,7 +241,7 @@ impl Job {
             Event::Order(Order::Signal(signal)) => out.push(Effect::Signal(To::Leader, signal)),
             Event::Order(Order::Release) => self.let_it_go(Leader::Runs, out),
             Event::Order(Order::End(l)) => self.end(l, Cause::Asked, Leader::Runs, None, now, out),
-            Event::OwnerGone => self.end(Ladder::short(), Cause::OwnerGone, Leader::Runs, None, now, out),
+            Event::OwnerGone => self.end(self.orphaned, Cause::OwnerGone, Leader::Runs, None, now, out),
             Event::WardenGone => self.end(Ladder::short(), Cause::WardenGone, Leader::Runs, None, now, out),
             Event::Tick if due => {
                 let ladder = Ladder::with_grace(self.policy.grace);
@@ -279,7 +289,7 @@ impl Job {
             }
             Event::Order(Order::Signal(signal)) => out.push(Effect::Signal(To::Members, *signal)),
             Event::Order(Order::End(l)) => self.end(*l, Cause::Asked, Leader::Gone, fate, now, out),
-            Event::OwnerGone => self.end(Ladder::short(), Cause::OwnerGone, Leader::Gone, fate, now, out),
+            Event::OwnerGone => self.end(self.orphaned, Cause::OwnerGone, Leader::Gone, fate, now, out),
             Event::WardenGone => self.end(Ladder::short(), Cause::WardenGone, Leader::Gone, fate, now, out),
             Event::Tick if due && keeping => self.keep_on(now, out),
             Event::Tick if due => {
@@ -326,7 +336,8 @@ impl Job {
                 }
             }
             Event::Order(Order::End(ladder)) => climb.shorten(now.after(ladder.grace)),
-            Event::OwnerGone | Event::WardenGone => climb.shorten(now.after(Ladder::short().grace)),
+            Event::OwnerGone => climb.shorten(now.after(self.orphaned.grace)),
+            Event::WardenGone => climb.shorten(now.after(Ladder::short().grace)),
             Event::Order(Order::Signal(signal)) if *leader == Leader::Runs => {
                 out.push(Effect::Signal(To::Leader, *signal));
             }
@@ -570,7 +581,8 @@ mod tests {
 
     /// Every state that a few events can reach.
     fn reachable() -> Vec<Job> {
-        let mut found: Vec<Job> = policies().into_iter().map(Job::new).collect();
+        let jobs = policies().into_iter().map(Job::new);
+        let mut found: Vec<Job> = jobs.flat_map(|job| [job.clone().on_owners_terminal(), job]).collect();
         let mut next = 0;
         while next < found.len() && found.len() < 4000 {
             for event in all_events() {
@@ -702,6 +714,19 @@ mod tests {
         assert_eq!(now, at(2000));
         assert!(kills > 100, "KILL is repeated: {kills}");
         assert!(matches!(effects[0], Effect::End { sight: Some(Sight::Members), .. }));
+    }
+
+    #[test]
+    fn on_the_owners_terminal_nobody_is_asked_when_the_owner_is_gone() {
+        let asked = |job: Job| {
+            let mut job = job;
+            job.step(Event::Armed, at(0));
+            job.step(Event::Cloned, at(0));
+            job.step(Event::OwnerGone, at(0))
+        };
+        let job = Job::new(Policy::default());
+        assert_eq!(asked(job.clone())[0], Effect::Signal(To::Members, Signal::Term));
+        assert_eq!(asked(job.on_owners_terminal()), [Effect::NoteForced, Effect::Kill, Effect::Look]);
     }
 
     #[test]

@@ -167,8 +167,9 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
     }
     let signals = SignalFd::new(&signals::Set::of(&[signals::SIGCHLD]))?;
     process::set_dumpable(false)?;
+    let job = Job::new(setup.request.policy);
     Ok(Keeper {
-        job: Job::new(setup.request.policy),
+        job: if shares_session(setup.request) { job.on_owners_terminal() } else { job },
         request: setup.request,
         held: setup.held,
         limits: setup.limits,
@@ -234,6 +235,11 @@ impl Keeper<'_> {
 
     /// Whether the leader leads a session or group that nobody outside the job is in.
     fn leader_leads_its_group(&self) -> bool {
-        !matches!(self.request.spec.session, Session::Shared { .. })
+        !shares_session(self.request)
     }
+}
+
+/// Whether the job is in the owner's session: on its terminal.
+fn shares_session(request: &Request) -> bool {
+    matches!(request.spec.session, Session::Shared { .. })
 }

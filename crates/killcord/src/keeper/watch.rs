@@ -5,8 +5,6 @@ use crate::arm::Held;
 use crate::message::{self, Incoming};
 use crate::numbers::now;
 use killcord_model::job::Event;
-use killcord_model::ladder::Ladder;
-use killcord_model::spec::Session;
 use killcord_model::status::ExitStatus;
 use killcord_model::wire::Order;
 use killcord_sys::cgroup::Leaf;
@@ -117,18 +115,8 @@ impl Keeper<'_> {
         }
         self.owner = None;
         if self.cord.take().is_some() {
-            self.owner_is_gone(events);
+            events.push_back(Event::OwnerGone);
         }
-    }
-
-    /// On the owner's terminal nobody is asked first: the shell has its terminal back by now, and a shell
-    /// of the job that lived on for half a second would take it away again, which the outer one answers
-    /// by exiting.
-    fn owner_is_gone(&self, events: &mut VecDeque<Event>) {
-        if matches!(self.request.spec.session, Session::Shared { .. }) {
-            events.push_back(Event::Order(Order::End(Ladder::now())));
-        }
-        events.push_back(Event::OwnerGone);
     }
 
     fn leader_is_gone(&self) -> bool {
@@ -151,7 +139,7 @@ impl Keeper<'_> {
             Ok(Incoming::Nothing) => return Word::Nothing,
             Ok(Incoming::Closed) => {
                 self.cord = None;
-                self.owner_is_gone(events);
+                events.push_back(Event::OwnerGone);
                 return Word::Nothing;
             }
             // An owner of another version, or a cord in wrong hands: what it wants is not known, and
