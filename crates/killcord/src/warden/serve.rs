@@ -8,7 +8,7 @@ use crate::numbers::now;
 use killcord_model::boundary::{Boundary, Choice, candidates};
 use killcord_model::id::JobId;
 use killcord_model::job::Sight;
-use killcord_model::spec::Request;
+use killcord_model::spec::{Request, Session};
 use killcord_model::verdict::{End, Evidence, Verdict};
 use killcord_model::warden::{Effect, Event, Warden as Decisions};
 use killcord_model::wire::{FromWarden, Refusal, Report, Stage, ToWarden};
@@ -283,69 +283,40 @@ impl Warden {
         held: Held,
         mut limits: Limits,
     ) -> Result<Ward, Attempt> {
-        let undo = |held: &Held, limits: &mut Limits| {
+        let ids = (process::own_uid(), process::own_gid());
+        let forked = if matches!(held, Held::Namespace) {
+            fork_init(ids.0)
+        } else {
+            let forked = process::fork_alone().map_err(|e| Attempt::Refused(keeper_failed(&e)));
+            forked.map(|fork| Forked { fork, through: Through::Privilege, go: None })
+        };
+        let Forked { fork, through, go } = forked.inspect_err(|_| {
             // Nobody is in them; the error that is reported is the one that matters.
             let _ = limits.remove();
             let _ = held.remove();
-        };
-        let ids = (process::own_uid(), process::own_gid());
-        let mut through = Through::Privilege;
-        let mut go = None;
-        let forked = if matches!(held, Held::Namespace) {
-            match socket::pipe() {
-                Ok(pipe) => go = Some(pipe),
-                Err(e) => return Err(Attempt::Refused(keeper_failed(&e))),
-            }
-            // Its files in /proc must be its own for the id maps.
-            let _ = process::set_dumpable(true);
-            let forked = namespace::fork_init(through).or_else(|e| {
-                if ids.0 == 0 {
-                    return Err(e);
-                }
-                through = Through::UserNamespace;
-                namespace::fork_init(through)
-            });
-            if !matches!(forked, Ok(Fork::Child)) {
-                let _ = process::set_dumpable(false);
-            }
-            forked.map_err(|e| Attempt::NotHere(format!("pid namespaces: {e}")))
-        } else {
-            process::fork_alone().map_err(|e| Attempt::Refused(keeper_failed(&e)))
-        };
-        match forked {
-            Err(attempt) => {
-                undo(&held, &mut limits);
-                Err(attempt)
-            }
-            Ok(Fork::Parent(keeper)) => {
-                if let (Held::Namespace, killcord_model::spec::Session::Shared { group }) =
-                    (&held, request.spec.session)
-                {
+        })?;
+        match fork {
+            Fork::Parent(keeper) => {
+                if let (Held::Namespace, Session::Shared { group }) = (&held, request.spec.session) {
                     // The job's group has no number inside the namespace: the init enters it from
                     // here, and the leader inherits it.
                     let _ = process::put_into_group(keeper, group);
                 }
-                Ok(Ward { keeper, held, limits, go: go.map(|(_, write)| write) })
+                Ok(Ward { keeper, held, limits, go })
             }
-            Ok(Fork::Child) => {
-                let go = go.map(|(read, write)| {
-                    drop(write);
-                    read
-                });
-                keeper::become_keeper(keeper::Setup {
-                    request,
-                    handed,
-                    held,
-                    limits,
-                    go,
-                    through,
-                    ids,
-                    owner: self.setup.owner.as_ref(),
-                    alive: &self.channels.alive_read,
-                    status: &self.channels.status_write,
-                    title: self.title,
-                })
-            }
+            Fork::Child => keeper::become_keeper(keeper::Setup {
+                request,
+                handed,
+                held,
+                limits,
+                go,
+                through,
+                ids,
+                owner: self.setup.owner.as_ref(),
+                alive: &self.channels.alive_read,
+                status: &self.channels.status_write,
+                title: self.title,
+            }),
         }
     }
 
@@ -432,6 +403,36 @@ impl Warden {
 
 fn keeper_failed(e: &io::Error) -> Refusal {
     Refusal::Failed { stage: Stage::Keeper, errno: e.raw_os_error().unwrap_or(0), what: Vec::new() }
+}
+
+/// One of the two sides of a keeper's fork.
+struct Forked {
+    fork: Fork,
+    /// How the namespace was made, if there is one.
+    through: Through,
+    /// This side's end of the pipe for the byte on which a namespace's init waits.
+    go: Option<OwnedFd>,
+}
+
+/// Forks a keeper that is the init of a new pid namespace: with privilege, or else through a user namespace.
+fn fork_init(uid: u32) -> Result<Forked, Attempt> {
+    let (read, write) = socket::pipe().map_err(|e| Attempt::Refused(keeper_failed(&e)))?;
+    let mut through = Through::Privilege;
+    // Its files in /proc must be its own for the id maps.
+    let _ = process::set_dumpable(true);
+    let forked = namespace::fork_init(through).or_else(|e| {
+        if uid == 0 {
+            return Err(e);
+        }
+        through = Through::UserNamespace;
+        namespace::fork_init(through)
+    });
+    if !matches!(forked, Ok(Fork::Child)) {
+        let _ = process::set_dumpable(false);
+    }
+    let fork = forked.map_err(|e| Attempt::NotHere(format!("pid namespaces: {e}")))?;
+    let go = if fork == Fork::Child { read } else { write };
+    Ok(Forked { fork, through, go: Some(go) })
 }
 
 /// Why an attempt gave no keeper.
