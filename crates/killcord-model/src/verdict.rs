@@ -132,11 +132,16 @@ pub struct Usage {
 impl End {
     /// Of a job that was refused; `wanted` is the boundary that it asked for.
     pub fn nothing_ran(wanted: Boundary) -> Self {
+        Self::unguarded(Cause::LeaderExited, wanted, Verdict::Refused)
+    }
+
+    /// Of a job that no keeper has seen to its end: what only a keeper could count is zero.
+    pub fn unguarded(cause: Cause, boundary: Boundary, verdict: Verdict) -> Self {
         Self {
             status: None,
-            cause: Cause::LeaderExited,
-            boundary: wanted,
-            verdict: Verdict::Refused,
+            cause,
+            boundary,
+            verdict,
             duration: Duration::ZERO,
             forced: Members::default(),
             leftovers: None,

@@ -259,7 +259,7 @@ pub(crate) mod poll {
         Exception,
         /// Only that the other end is gone.
         Gone,
-        /// Room for at least `PIPE_BUF` bytes in a pipe, or the other end is gone.
+        /// Room for at least `PIPE_BUF` bytes in a pipe or for a message, or the other end is gone.
         Write,
     }
 }

@@ -19,6 +19,16 @@ mod stub;
 #[cfg_attr(windows, path = "os/windows.rs")]
 pub mod os;
 
+/// Error numbers that have a meaning beyond their kind. `errno(3)` of Linux; the same on every Unix.
+pub mod errno {
+    /// No such process.
+    pub const ESRCH: i32 = 3;
+    /// Input or output failed; what a terminal's controlling side reads when nobody has the terminal open.
+    pub const EIO: i32 = 5;
+    /// Invalid argument.
+    pub const EINVAL: i32 = 22;
+}
+
 #[cfg(all(target_os = "linux", not(killcord_stub)))]
 pub use linux::*;
 #[cfg(any(not(target_os = "linux"), killcord_stub))]

@@ -284,10 +284,6 @@ pub mod poll {
     ) -> io::Result<[bool; N]> {
         refused()
     }
-
-    refuse! {
-        fn wait_for_room(fd: BorrowedFd<'_>, timeout: Duration) -> ();
-    }
 }
 
 pub mod probe {

@@ -13,7 +13,7 @@ use killcord_model::id::JobId;
 use killcord_model::ladder::{Ladder, Signal};
 use killcord_model::status::ExitStatus;
 use killcord_model::time::Time;
-use killcord_model::verdict::{Cause, End, Members, Usage, Verdict};
+use killcord_model::verdict::{Cause, End, Verdict};
 use killcord_model::wire::{Order, Refusal, Report};
 use killcord_sys::os::{AsFd, BorrowedFd, OwnedFd};
 use killcord_sys::poll::{self, Interest};
@@ -95,18 +95,13 @@ impl Lost {
     /// Waits for the warden's verdict, or ends what carries the job's name. Bounded: 5 s at the most.
     pub(crate) fn end(self) -> End {
         let said = self.shared.as_ref().and_then(|shared| shared.verdict_on_lost(self.grip.id));
+        let boundary = self.grip.boundary.unwrap_or(Boundary::Group);
+        let verdict = said.unwrap_or_else(|| recover::end_by_mark(&self.grip));
         End {
             status: self.exited,
-            cause: Cause::KeeperGone,
-            boundary: self.grip.boundary.unwrap_or(Boundary::Group),
-            verdict: said.unwrap_or_else(|| recover::end_by_mark(&self.grip)),
             duration: now().since(self.started),
-            forced: Members::default(),
-            leftovers: None,
-            usage: Usage::default(),
-            memory_kills: 0,
-            members: 0,
             notes: self.grip.notes,
+            ..End::unguarded(Cause::KeeperGone, boundary, verdict)
         }
     }
 }

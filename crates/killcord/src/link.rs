@@ -60,6 +60,9 @@ pub(crate) fn become_warden_if_called() {
     })
 }
 
+/// How long the warden has to end what a killed keeper left: the look, and room to say so.
+pub(crate) const WARDEN_ENDS: Duration = Duration::from_millis(2500);
+
 /// The descriptors that a job gets.
 #[derive(Debug)]
 pub(crate) struct Streams {
@@ -69,6 +72,23 @@ pub(crate) struct Streams {
     pub(crate) standard: [OwnedFd; 3],
     /// Those for the numbers in `spec.extra_fds`, in that order.
     pub(crate) extra: Vec<OwnedFd>,
+}
+
+impl Streams {
+    /// All of them, in the order in which they are sent.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        [&self.directory].into_iter().chain(&self.standard).chain(&self.extra).map(AsFd::as_fd)
+    }
+
+    /// Copies of all of them.
+    pub(crate) fn copy(&self) -> io::Result<Self> {
+        let [a, b, c] = &self.standard;
+        Ok(Self {
+            directory: self.directory.try_clone()?,
+            standard: [a.try_clone()?, b.try_clone()?, c.try_clone()?],
+            extra: self.extra.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?,
+        })
+    }
 }
 
 /// The link to a warden.
@@ -105,7 +125,7 @@ impl Link {
     ) -> io::Result<(Self, Cord)> {
         let (cord, far_end) = socket::pair()?;
         let job = Cord::new(request.job, cord);
-        let owner = Self::fork_warden(stay_in_session, Some((request, Handed::new(far_end, streams))))?;
+        let owner = Self::fork_warden(stay_in_session, Some((request, Handed { cord: far_end, streams })))?;
         Ok((owner, job))
     }
 
@@ -162,8 +182,7 @@ impl Link {
     pub(crate) fn start(&self, request: &Request, streams: &Streams) -> io::Result<Cord> {
         let id = request.job;
         let (cord, far_end) = socket::pair()?;
-        let mut fds = vec![far_end.as_fd(), streams.directory.as_fd()];
-        fds.extend(streams.standard.iter().chain(&streams.extra).map(AsFd::as_fd));
+        let fds: Vec<_> = [far_end.as_fd()].into_iter().chain(streams.descriptors()).collect();
         let message = ToWarden::Start(Box::new(request.clone()));
         message::send_request(self.control.as_fd(), &message, &fds)?;
         Ok(Cord::new(id, cord))

@@ -2,7 +2,7 @@
 
 use crate::command::Command;
 use crate::error::{Error, Result, supported};
-use crate::link::{self, Cord, Heard, Link, Streams};
+use crate::link::{self, Cord, Heard, Link, Streams, WARDEN_ENDS};
 use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::id::JobId;
 use killcord_model::ladder::GRACE;
@@ -20,8 +20,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long the warden has to end what a killed keeper left, and to say so.
-const WARDEN_ENDS: Duration = Duration::from_millis(2500);
 /// How long a request waits for room on the socket.
 const ROOM_WITHIN: Duration = Duration::from_secs(5);
 
@@ -111,13 +109,17 @@ impl Builder {
     /// [`Error::NoWarden`] when there is none to be had, [`Error::Unsupported`] on anything but Linux.
     pub fn build(self) -> Result<Owner> {
         supported()?;
-        let link = match self.execute_warden() {
-            Ok(link) => Some(link),
-            Err(_) if self.uncontained => None,
-            Err(e) => return Err(e),
-        };
+        let link = self.warden_or_none()?;
         let state = State { link, lost: BTreeMap::new() };
         Ok(Owner { shared: Arc::new(Shared { settings: self, state: Mutex::new(state) }) })
+    }
+
+    /// `None` where there is no warden to be had and that is allowed.
+    fn warden_or_none(&self) -> Result<Option<Link>> {
+        match self.execute_warden() {
+            Err(_) if self.uncontained => Ok(None),
+            executed => executed.map(Some),
+        }
     }
 
     fn execute_warden(&self) -> Result<Link> {
@@ -202,23 +204,15 @@ impl Shared {
     /// `None` where there is no warden to be had and the owner has allowed that.
     pub(crate) fn start(&self, request: &Request, streams: &Streams) -> Result<Option<Cord>> {
         let mut state = self.state();
-        let fresh = state.link.is_none();
-        let mut link = match state.link.take() {
-            Some(link) => link,
-            None => match self.settings.execute_warden() {
-                Ok(link) => link,
-                Err(_) if self.settings.uncontained => return Ok(None),
-                Err(e) => return Err(e),
-            },
-        };
+        let known = state.link.take();
+        let fresh = known.is_none();
+        let link = if fresh { self.settings.warden_or_none()? } else { known };
+        let Some(mut link) = link else { return Ok(None) };
         let mut sent = Self::send(&link, request, streams);
         if !fresh && sent.as_ref().is_err_and(says_gone) {
             // Nobody has got it.
-            link = match self.settings.execute_warden() {
-                Ok(link) => link,
-                Err(_) if self.settings.uncontained => return Ok(None),
-                Err(e) => return Err(e),
-            };
+            let Some(another) = self.settings.warden_or_none()? else { return Ok(None) };
+            link = another;
             sent = Self::send(&link, request, streams);
         }
         state.link = Some(link);
@@ -240,7 +234,8 @@ impl Shared {
         loop {
             match link.start(request, streams) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock && clock::now() < until => {
-                    poll::wait_for_room(link.as_fd(), Duration::from_millis(50))?;
+                    let room = (Some(link.as_fd()), poll::Interest::Write);
+                    poll::wait([room], Some(Duration::from_millis(50)))?;
                 }
                 other => return other,
             }

@@ -62,10 +62,7 @@ pub(crate) fn end_what_came_to_us(job: &Grip, spare: &[u32], signals: &SignalFd)
             Ok(_) => {}
             Err(e) => return Verdict::Unconfirmed(format!("/proc: {e}")),
         }
-        let waited = poll::wait([(Some(signals.as_fd()), Interest::Read)], Some(KILL_AGAIN));
-        if waited.is_ok_and(|[ready]| ready) {
-            while matches!(signals.read(), Ok(Some(_))) {}
-        }
+        wait_for_child(signals, KILL_AGAIN);
     }
 }
 
@@ -84,10 +81,15 @@ pub(crate) fn reap_until_alone(spare: &[u32], signals: &SignalFd, within: Durati
         if alone || left.is_zero() {
             return;
         }
-        let waited = poll::wait([(Some(signals.as_fd()), Interest::Read)], Some(left));
-        if waited.is_ok_and(|[ready]| ready) {
-            while matches!(signals.read(), Ok(Some(_))) {}
-        }
+        wait_for_child(signals, left);
+    }
+}
+
+/// Waits until a child may have changed, for as long as `within`. What is read here says no more than that.
+fn wait_for_child(signals: &SignalFd, within: Duration) {
+    let waited = poll::wait([(Some(signals.as_fd()), Interest::Read)], Some(within));
+    if waited.is_ok_and(|[ready]| ready) {
+        while matches!(signals.read(), Ok(Some(_))) {}
     }
 }
 

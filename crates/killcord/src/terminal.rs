@@ -35,9 +35,8 @@ impl Read for Terminal {
     /// Reads what was printed. When the last process has closed the terminal, that is the end (the kernel
     /// says `EIO`, `pty(7)`).
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        const EIO: i32 = 5;
         match self.0.read(buffer) {
-            Err(e) if e.raw_os_error() == Some(EIO) => Ok(0),
+            Err(e) if e.raw_os_error() == Some(killcord_sys::errno::EIO) => Ok(0),
             other => other,
         }
     }

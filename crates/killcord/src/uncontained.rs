@@ -9,7 +9,7 @@ use killcord_model::ladder::{Ladder, Signal};
 use killcord_model::spec::{Bytes, OOM_SCORE_ADJ, Request, Session};
 use killcord_model::status::ExitStatus;
 use killcord_model::time::Time;
-use killcord_model::verdict::{Cause, End, Members, Usage, Verdict};
+use killcord_model::verdict::{Cause, End, Verdict};
 use killcord_model::wire::Stage;
 use killcord_sys::child::{self, Change};
 use killcord_sys::descriptors;
@@ -170,18 +170,13 @@ impl Child {
             Ending::NotAsked { .. } => Cause::LeaderExited,
             Ending::Asked { cause, .. } | Ending::Killed { cause } => cause,
         };
+        let verdict = Verdict::Unconfirmed("uncontained: only the leader was watched".to_owned());
         Some(End {
             status,
-            cause,
-            boundary: Boundary::Uncontained,
-            verdict: Verdict::Unconfirmed("uncontained: only the leader was watched".to_owned()),
             duration: now().since(self.started),
-            forced: Members::default(),
-            leftovers: None,
-            usage: Usage::default(),
-            memory_kills: 0,
             members: 1,
             notes: vec!["uncontained: no warden could be had".to_owned()],
+            ..End::unguarded(cause, Boundary::Uncontained, verdict)
         })
     }
 }

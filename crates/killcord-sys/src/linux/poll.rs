@@ -42,16 +42,3 @@ pub fn wait<const N: usize>(
     }
     Ok(ready)
 }
-
-/// Waits until something can be written, or the other end is gone, or the time is over.
-///
-/// # Errors
-/// As [`wait`].
-pub fn wait_for_room(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<()> {
-    let timespec = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
-    let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
-    match rustix::event::poll(&mut polled, Some(&timespec)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(e) => Err(e.into()),
-    }
-}

@@ -11,6 +11,7 @@ use killcord_model::time::Time;
 use killcord_model::verdict::{Cause, End, Evidence, Fate, Members, NAMED, Usage, Verdict};
 use killcord_model::wire::Report;
 use killcord_sys::cgroup::Leaf;
+use killcord_sys::errno::ESRCH;
 use killcord_sys::os::AsFd;
 use killcord_sys::pidfd::Pidfd;
 use killcord_sys::poll::{self, Interest};
@@ -135,7 +136,7 @@ impl Keeper<'_> {
         };
         if let Err(e) = sent
             && e.kind() != io::ErrorKind::NotFound
-            && e.raw_os_error() != Some(3)
+            && e.raw_os_error() != Some(ESRCH)
         {
             self.seen.note(format!("{} did not reach every member: {e}", signals::name(number)));
         }
@@ -178,7 +179,7 @@ impl Keeper<'_> {
             },
         };
         if let Err(e) = killed
-            && e.raw_os_error() != Some(3)
+            && e.raw_os_error() != Some(ESRCH)
         {
             self.seen.note(format!("KILL: {e}"));
         }

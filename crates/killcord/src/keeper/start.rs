@@ -10,6 +10,7 @@ use killcord_model::id::JOB_VARIABLE;
 use killcord_model::job::Event;
 use killcord_model::spec::{Request, ResourceLimit, Session};
 use killcord_model::wire::{Refusal, Report, Stage};
+use killcord_sys::errno::EINVAL;
 use killcord_sys::leader::{self, Failure, Leader, Plan};
 use killcord_sys::os::{AsFd, BorrowedFd, OwnedFd};
 use killcord_sys::pidfd::Pidfd;
@@ -20,22 +21,14 @@ use std::collections::VecDeque;
 use std::ffi::CString;
 use std::io;
 
-/// The descriptors that came with a request, in their order.
+/// The descriptors that came with a request.
 #[derive(Debug)]
 pub(crate) struct Handed {
     pub(crate) cord: OwnedFd,
-    directory: OwnedFd,
-    standard: [OwnedFd; 3],
-    extra: Vec<OwnedFd>,
+    pub(crate) streams: Streams,
 }
 
 impl Handed {
-    /// For a job of a forked copy of the owner.
-    pub(crate) fn new(cord: OwnedFd, streams: Streams) -> Self {
-        let Streams { directory, standard, extra } = streams;
-        Self { cord, directory, standard, extra }
-    }
-
     /// Takes them apart; `None` when they are not as many as the request says.
     pub(crate) fn from_descriptors(fds: Vec<OwnedFd>, request: &Request) -> Option<Self> {
         let mut fds = fds.into_iter();
@@ -43,43 +36,31 @@ impl Handed {
         let standard = [fds.next()?, fds.next()?, fds.next()?];
         let extra: Vec<OwnedFd> = fds.collect();
         let complete = extra.len() == request.spec.extra_fds.len();
-        complete.then_some(Self { cord, directory, standard, extra })
+        complete.then_some(Self { cord, streams: Streams { directory, standard, extra } })
     }
 
     /// All of them.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let own = [self.cord.as_fd(), self.directory.as_fd()];
-        let standard = self.standard.iter().map(AsFd::as_fd);
-        own.into_iter().chain(standard).chain(self.extra.iter().map(AsFd::as_fd))
+        [self.cord.as_fd()].into_iter().chain(self.streams.descriptors())
     }
-}
-
-/// What the job gets: copies that are given up when it has them, so that who reads its output sees when the
-/// job closes it.
-#[derive(Debug)]
-pub(super) struct Given {
-    directory: OwnedFd,
-    standard: [OwnedFd; 3],
-    extra: Vec<OwnedFd>,
 }
 
 /// How far the start is.
 #[derive(Debug)]
 pub(super) enum Start {
     /// Nothing was started.
-    Waiting(Given),
+    Waiting(Streams),
     /// The leader is on its way to exec.
-    Executing { leader: Leader, paths: Vec<CString>, given: Given },
+    Executing { leader: Leader, paths: Vec<CString>, given: Streams },
     /// It was executed, or not; either way that is known.
     Known,
 }
 
 impl Start {
+    /// Copies what the job gets, to be given up when it has it: who reads its output must see when the job
+    /// closes it.
     pub(super) fn new(handed: &Handed) -> io::Result<Self> {
-        let [a, b, c] = &handed.standard;
-        let extra = handed.extra.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
-        let standard = [a.try_clone()?, b.try_clone()?, c.try_clone()?];
-        Ok(Self::Waiting(Given { directory: handed.directory.try_clone()?, standard, extra }))
+        Ok(Self::Waiting(handed.streams.copy()?))
     }
 
     /// What the job gets, as long as it does not have it.
@@ -88,9 +69,7 @@ impl Start {
             Self::Waiting(given) | Self::Executing { given, .. } => Some(given),
             Self::Known => None,
         };
-        given.into_iter().flat_map(|given| {
-            [&given.directory].into_iter().chain(&given.standard).chain(&given.extra).map(AsFd::as_fd)
-        })
+        given.into_iter().flat_map(Streams::descriptors)
     }
 
     /// The pipe on which the leader reports a failure, while it may.
@@ -158,7 +137,7 @@ impl Keeper<'_> {
                 self.start_leader(events);
             }
             Err(e) => {
-                let errno = e.raw_os_error().unwrap_or(22);
+                let errno = e.raw_os_error().unwrap_or(EINVAL);
                 events.push_back(Event::NotStarted(self.refusal(Stage::Leader, errno, Vec::new())));
             }
         }
@@ -166,7 +145,7 @@ impl Keeper<'_> {
 
     /// Where the kernel does not let a process be born in a cgroup (before 5.7, or under a filter that hides
     /// `clone3`), the child enters it by itself before exec.
-    fn clone_leader(&self, given: &Given) -> io::Result<(Leader, Vec<CString>)> {
+    fn clone_leader(&self, given: &Streams) -> io::Result<(Leader, Vec<CString>)> {
         let mut plan = self.plan(given)?;
         let started = plan.start();
         let (Err(_), Some(leaf)) = (&started, self.held.leaf()) else {
@@ -179,7 +158,7 @@ impl Keeper<'_> {
         Ok((leader, plan.paths))
     }
 
-    fn plan<'a>(&'a self, given: &'a Given) -> io::Result<Plan<'a>> {
+    fn plan<'a>(&'a self, given: &'a Streams) -> io::Result<Plan<'a>> {
         let spec = &self.request.spec;
         let assignment = format!("{JOB_VARIABLE}={}", self.request.job);
         // A job of a job has its own name there, and no other.
@@ -222,7 +201,7 @@ impl Keeper<'_> {
             && let Err(e) = leaf.procs().and_then(|procs| leader::try_entering(leaf.dir(), procs.as_fd()))
             && !self.give_up_cgroup(&e)
         {
-            return Err(self.refusal(Stage::Cgroup, e.raw_os_error().unwrap_or(22), Vec::new()));
+            return Err(self.refusal(Stage::Cgroup, e.raw_os_error().unwrap_or(EINVAL), Vec::new()));
         }
         self.report_armed();
         Ok(())
@@ -293,9 +272,9 @@ impl Keeper<'_> {
 
     /// The path that exec failed on; the name as it was typed when it was not found anywhere.
     fn failed_path(&self, paths: &[CString], failure: Failure) -> Vec<u8> {
-        const ENOENT: i32 = 2;
+        let not_found = io::Error::from_raw_os_error(failure.errno).kind() == io::ErrorKind::NotFound;
         match paths.get(failure.path) {
-            Some(path) if failure.errno != ENOENT => path.as_bytes().to_vec(),
+            Some(path) if !not_found => path.as_bytes().to_vec(),
             _ => self.request.spec.program.clone(),
         }
     }

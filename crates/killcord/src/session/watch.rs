@@ -3,14 +3,14 @@
 use super::decide::{Action, STOPPING, TAKEN, action};
 use super::{Finished, Options, starter};
 use crate::error::{Error, Result};
-use crate::link::{Cord, Heard, Link, Streams};
+use crate::link::{Cord, Heard, Link, Streams, WARDEN_ENDS};
 use crate::recover;
 use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::id::JobId;
 use killcord_model::ladder::{Ladder, Signal};
 use killcord_model::spec::{Bytes, OOM_SCORE_ADJ, Request, Session, Spec};
 use killcord_model::status::ExitStatus;
-use killcord_model::verdict::{Cause, End, Members, Usage, Verdict};
+use killcord_model::verdict::{Cause, End, Verdict};
 use killcord_model::wire::{FromWarden, Order, Refusal, Report, Stage};
 use killcord_sys::os::OsStrExt;
 use killcord_sys::os::{AsFd, OwnedFd};
@@ -24,8 +24,6 @@ use std::time::Duration;
 
 /// How long the warden has to finish when its job is over. It has nothing left to do then.
 const WARDEN_HAS: Duration = Duration::from_secs(1);
-/// How long the warden has to end what a killed keeper left: the look, and room to say so.
-const WARDEN_ENDS: Duration = Duration::from_millis(2500);
 
 /// `killcord run` while its job lives.
 pub(super) struct Runner {
@@ -353,18 +351,12 @@ impl Runner {
             .unwrap_or_else(|| recover::end_what_came_to_us(&self.job.grip, &self.spare, &self.signals));
         // The init of a namespace dies with the warden, as the kernel has it.
         let with_warden = self.owner.is_none() && self.job.grip.boundary == Some(Boundary::Namespace);
+        let cause = if with_warden { Cause::WardenGone } else { Cause::KeeperGone };
         End {
             status: self.exited.or(Some(ExitStatus::Signal(signals::SIGKILL))),
-            cause: if with_warden { Cause::WardenGone } else { Cause::KeeperGone },
-            boundary: self.job.grip.boundary.unwrap_or(Boundary::Group),
-            verdict,
             duration: clock::now().saturating_sub(self.started),
-            forced: Members::default(),
-            leftovers: None,
-            usage: Usage::default(),
-            memory_kills: 0,
-            members: 0,
             notes: self.job.grip.notes.clone(),
+            ..End::unguarded(cause, self.job.grip.boundary.unwrap_or(Boundary::Group), verdict)
         }
     }
 
