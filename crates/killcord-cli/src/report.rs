@@ -139,24 +139,10 @@ impl Report {
     /// About a job of which nothing ran.
     pub(crate) fn of_refusal(job: JobId, program: &str, exit_status: i32, error: &str) -> Self {
         Self {
-            version: 1,
-            job: job.to_string(),
-            program: program.to_owned(),
-            exit_status,
-            status: None,
-            signal: None,
-            signal_name: None,
             cause: None,
-            timed_out: false,
-            duration_ms: 0.0,
             boundary: None,
-            verdict: (&Verdict::Refused).into(),
-            ended_by_force: MembersReport::default(),
-            leftovers: LeftoversReport::default(),
-            memory_limit_kills: 0,
-            usage: UsageReport::default(),
-            members: 0,
             error: Some(error.to_owned()),
+            ..Self::of_end(job, program, exit_status, End::nothing_ran(Boundary::Group))
         }
     }
 }

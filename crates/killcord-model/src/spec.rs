@@ -87,6 +87,24 @@ pub struct Spec {
     pub ignored: Vec<Signal>,
 }
 
+impl Spec {
+    /// In a session of its own, with its standard streams alone, and all else as the owner has it.
+    pub fn new(program: Vec<u8>, argv: Vec<Bytes>, env: Vec<Bytes>) -> Self {
+        Self {
+            program,
+            argv,
+            env,
+            umask: None,
+            rlimits: Vec::new(),
+            nice: None,
+            oom_score_adj: OOM_SCORE_ADJ,
+            session: Session::Own,
+            extra_fds: Vec::new(),
+            ignored: Vec::new(),
+        }
+    }
+}
+
 /// How much the OOM killer prefers a job to its guards.
 pub const OOM_SCORE_ADJ: i32 = 100;
 

@@ -3,11 +3,11 @@
 use crate::error::{Error, Result};
 use crate::job::{Ends, Job};
 use crate::link::Streams;
+use crate::numbers::new_job;
 use crate::owner::Shared;
 use crate::terminal::Terminal;
 use crate::uncontained::Child;
 use killcord_model::boundary::{Boundary, Choice};
-use killcord_model::id::JobId;
 use killcord_model::spec::{
     Bytes, Leftovers, Limits, OOM_SCORE_ADJ, Policy, Request, ResourceLimit, Session, Spec,
 };
@@ -258,8 +258,7 @@ impl Command {
     }
 
     fn request(&self) -> Result<Request> {
-        let mut bytes = [0u8; 16];
-        killcord_sys::random::fill(&mut bytes).map_err(Error::io("get random bytes for the job's name"))?;
+        let job = new_job().map_err(Error::io("get random bytes for the job's name"))?;
         let argv = std::iter::once(&self.program).chain(&self.args);
         let argv: Vec<Bytes> = argv.map(|a| Bytes(a.as_bytes().to_vec())).collect();
         let env = self.environment();
@@ -272,18 +271,15 @@ impl Command {
             });
         }
         Ok(Request {
-            job: JobId::from_random(bytes),
+            job,
             spec: Spec {
-                program: self.program.as_bytes().to_vec(),
-                argv,
-                env,
                 umask: self.umask,
                 rlimits: self.rlimits.clone(),
                 nice: self.nice,
                 oom_score_adj: self.oom_score_adj,
                 session: if self.terminal.is_some() { Session::OwnTerminal } else { Session::Own },
                 extra_fds: self.extra.iter().map(|(n, _)| *n).collect(),
-                ignored: Vec::new(),
+                ..Spec::new(self.program.as_bytes().to_vec(), argv, env)
             },
             policy: self.policy,
             limits: self.limits,

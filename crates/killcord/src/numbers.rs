@@ -1,10 +1,12 @@
 //! Where the model's words meet the platform's numbers.
 
+use killcord_model::id::JobId;
 use killcord_model::ladder::Signal;
 use killcord_model::time::Time;
 use killcord_model::wire::Stage;
 use killcord_sys::leader::Stages;
-use killcord_sys::{clock, signals};
+use killcord_sys::{clock, random, signals};
+use std::io;
 
 /// The platform's number of a signal.
 pub(crate) fn of_signal(signal: Signal) -> i32 {
@@ -19,6 +21,16 @@ pub(crate) fn of_signal(signal: Signal) -> i32 {
         Signal::Cont => signals::SIGCONT,
         Signal::Winch => signals::SIGWINCH,
     }
+}
+
+/// A name for a new job.
+///
+/// # Errors
+/// Where the kernel gives no random bytes (`getrandom(2)`).
+pub(crate) fn new_job() -> io::Result<JobId> {
+    let mut bytes = [0; 16];
+    random::fill(&mut bytes)?;
+    Ok(JobId::from_random(bytes))
 }
 
 /// The clock, in the model's form.

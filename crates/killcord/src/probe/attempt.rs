@@ -3,15 +3,16 @@
 use super::{Found, Limit, LimitFound, Mechanisms, Through, Witness};
 use crate::error::Error;
 use crate::link::{Cord as Job, Heard, Link as Owner, Streams};
+use crate::numbers::new_job;
 use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::id::JobId;
 use killcord_model::ladder::Ladder;
-use killcord_model::spec::{Bytes, Leftovers, Limits, OOM_SCORE_ADJ, Policy, Request, Session, Spec};
+use killcord_model::spec::{Bytes, Leftovers, Limits, Policy, Request, Spec};
 use killcord_model::verdict::{End, Verdict};
 use killcord_model::wire::{FromWarden, Order, Refusal, Report};
 use killcord_sys::os::{AsFd, OwnedFd};
 use killcord_sys::poll::{self, Interest};
-use killcord_sys::{clock, descriptors, random, socket};
+use killcord_sys::{clock, descriptors, socket};
 use std::io;
 use std::time::Duration;
 
@@ -128,10 +129,8 @@ fn hold(owner: &Owner, kind: Boundary, limits: Limits, witness: &Witness) -> Res
         let (stdin, lifeline) = socket::pipe()?;
         let (witnesses, stdout) = socket::pipe_nonblocking()?;
         let directory = OwnedFd::from(std::fs::File::open("/")?);
-        let mut name = [0; 16];
-        random::fill(&mut name)?;
         let streams = Streams { directory, standard: [stdin, stdout, descriptors::null()?], extra: vec![] };
-        Ok((JobId::from_random(name), streams, witnesses, lifeline))
+        Ok((new_job()?, streams, witnesses, lifeline))
     };
     let (job, streams, witnesses, lifeline) = prepared().map_err(|e| e.to_string())?;
     let job = owner.start(&request(job, kind, limits, witness), &streams).map_err(|e| e.to_string())?;
@@ -150,18 +149,7 @@ fn request(job: JobId, kind: Boundary, limits: Limits, witness: &Witness) -> Req
     });
     Request {
         job,
-        spec: Spec {
-            program: witness.program.clone(),
-            argv,
-            env: path.into_iter().collect(),
-            umask: None,
-            rlimits: Vec::new(),
-            nice: None,
-            oom_score_adj: OOM_SCORE_ADJ,
-            session: Session::Own,
-            extra_fds: Vec::new(),
-            ignored: Vec::new(),
-        },
+        spec: Spec::new(witness.program.clone(), argv, path.into_iter().collect()),
         policy: Policy { timeout: Some(WITHIN), grace: Duration::ZERO, leftovers: Leftovers::End },
         limits,
         boundary: Choice::Exactly(kind),

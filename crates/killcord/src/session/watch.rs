@@ -4,11 +4,11 @@ use super::decide::{Action, STOPPING, TAKEN, action};
 use super::{Finished, Options, starter};
 use crate::error::{Error, Result};
 use crate::link::{Cord, Heard, Link, Streams, WARDEN_ENDS};
+use crate::numbers::new_job;
 use crate::recover;
 use killcord_model::boundary::{Boundary, Choice};
-use killcord_model::id::JobId;
 use killcord_model::ladder::{Ladder, Signal};
-use killcord_model::spec::{Bytes, OOM_SCORE_ADJ, Request, Session, Spec};
+use killcord_model::spec::{Bytes, Request, Session, Spec};
 use killcord_model::status::ExitStatus;
 use killcord_model::verdict::{Cause, End, Verdict};
 use killcord_model::wire::{FromWarden, Order, Refusal, Report, Stage};
@@ -434,8 +434,7 @@ fn watched_parent(options: &Options, on_terminal: bool) -> Result<Option<Pidfd>>
 }
 
 fn request(options: &Options, shared: Option<u32>) -> Result<Request> {
-    let mut bytes = [0u8; 16];
-    killcord_sys::random::fill(&mut bytes).map_err(Error::io("get random bytes for the job's name"))?;
+    let job = new_job().map_err(Error::io("get random bytes for the job's name"))?;
     // On a terminal the job is as it would be without us: what nohup or a script had ignored, it ignores.
     let keep =
         [(signals::SIGHUP, Signal::Hup), (signals::SIGINT, Signal::Int), (signals::SIGQUIT, Signal::Quit)];
@@ -446,18 +445,16 @@ fn request(options: &Options, shared: Option<u32>) -> Result<Request> {
         Bytes([name.as_bytes(), b"=", value.as_bytes()].concat())
     };
     Ok(Request {
-        job: JobId::from_random(bytes),
+        job,
         spec: Spec {
-            program: options.program.as_bytes().to_vec(),
-            argv: options.argv.iter().map(bytes_of).collect(),
-            env: options.env.iter().map(assignment).collect(),
-            umask: None,
-            rlimits: Vec::new(),
-            nice: None,
-            oom_score_adj: OOM_SCORE_ADJ,
             session: shared.map_or(Session::Own, |group| Session::Shared { group }),
             extra_fds: options.pass_fd.clone(),
             ignored: ignored.collect(),
+            ..Spec::new(
+                options.program.as_bytes().to_vec(),
+                options.argv.iter().map(bytes_of).collect(),
+                options.env.iter().map(assignment).collect(),
+            )
         },
         policy: options.policy,
         limits: options.limits,
