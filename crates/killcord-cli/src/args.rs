@@ -2,6 +2,7 @@
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use killcord::adopt::{BadPrefix, Prefix};
 use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::{spec, units};
 use std::ffi::OsString;
@@ -39,10 +40,20 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a command; its whole tree of processes ends with it
     Run(Box<Run>),
+    /// Show the owners, jobs and services of this user
+    List(List),
+    /// End jobs and services, through their own wardens
+    Stop(Stop),
+    /// Show what a service has printed
+    Logs(Logs),
+    /// Wait until a service is over, and exit as it did
+    Wait(Wait),
     /// Say what holds on this machine, by trying it
     Doctor(Doctor),
     /// Show in a few seconds what is left of a killed owner, without killcord and with it
     Demo(Demo),
+    /// Remove what others left behind, once nobody uses it
+    Sweep(Sweep),
 }
 
 const RUN_PAGE: &str = page!(
@@ -52,6 +63,7 @@ const RUN_PAGE: &str = page!(
   killcord run --memory 512M --pids 200 -- ./job   limits on the whole tree, or a refusal
   killcord run --report - -- make                  one JSON object about the end, on stderr
   killcord run --leftovers keep -- ./start.sh      wait for what it leaves running, too
+  killcord run --detach --name web -- npm start    a service: lives on when its starter goes
   killcord run -- vim notes.txt                    at a terminal: its keys work as ever
 "
 );
@@ -89,10 +101,31 @@ Exit status:
   0 if processes outlived their owner without killcord and none did with it, 1 if not, 125 if
   it could not be played";
 
+const SWEEP_PAGE: &str = page!(
+    "  killcord sweep                                        what owners left that are gone
+  killcord sweep --dry-run                              what it would do
+  killcord sweep --adopt playwright_                    what would go, and why the rest stays
+  killcord sweep --adopt playwright_ --yes              remove it
+  killcord sweep --adopt puppeteer_ --older-than 2d     only what was left alone for two days
+"
+);
+
+const SWEEP_AFTER: &str = "\
+The claim of an owner goes when three things are proven: the owner is dead, none of its guards
+holds the lease, and its jobs are over; what is left of a job whose guards are all dead is ended
+first. Every start of an owner does the same in the background.
+
+With --adopt a directory goes only if it is this user's, nothing in it was changed lately, and no process is
+seen to use it. What this cannot prove is printed, and is in docs/adopt.md.
+
+Exit status:
+  0 if all was removed that was to go, 1 if not, 125 if nothing could be looked at";
+
 const HOLDS: &str = "What holds it";
 const ENDS: &str = "When it ends, and how";
 const LIMITS: &str = "Limits on the whole job (refused where they cannot be enforced)";
 const GETS: &str = "What the program gets";
+const SERVICE: &str = "Services";
 
 /// Run a command; its whole tree of processes ends with it
 #[derive(Debug, Args)]
@@ -159,9 +192,111 @@ pub(crate) struct Run {
     #[arg(long, help_heading = ENDS, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1023))]
     pub(crate) control_fd: Option<u32>,
 
+    /// A directory of its own in TMPDIR, which goes with it, or the TMPDIR that killcord has [default: own]
+    #[arg(long, help_heading = GETS, value_name = "own|inherit", value_enum, default_value_t = TmpdirArg::Own)]
+    #[arg(hide_possible_values = true, hide_default_value = true)]
+    pub(crate) tmpdir: TmpdirArg,
+
+    /// Start a service: it lives on, is listed, stopped by its name, and its output is kept
+    #[arg(long, help_heading = SERVICE, requires = "name")]
+    #[arg(conflicts_with_all = ["ack", "control_fd", "watch_parent", "report"])]
+    pub(crate) detach: bool,
+
+    /// The name of the service
+    #[arg(long, help_heading = SERVICE, value_name = "NAME", requires = "detach")]
+    pub(crate) name: Option<String>,
+
+    /// End the service after this time, such as 2h
+    #[arg(long, help_heading = SERVICE, value_name = "TIME", requires = "detach", value_parser = units::duration)]
+    pub(crate) ttl: Option<Duration>,
+
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub(crate) command: Vec<OsString>,
+}
+
+const LIST_PAGE: &str = page!(
+    "  killcord list                                    jobs and services, a table
+  killcord list --tree                             by their owners
+  killcord list --json | jq -r '.owners[].jobs[].id'
+"
+);
+
+/// Show the owners, jobs and services of this user
+#[derive(Debug, Args)]
+#[command(help_template = LIST_PAGE)]
+pub(crate) struct List {
+    /// Print one JSON object, as docs/claims.md describes it
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Below each owner its jobs
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) tree: bool,
+}
+
+const STOP_PAGE: &str = page!(
+    "  killcord stop web                                a service, its whole tree
+  killcord stop 3f9a1c                             a job, by the beginning of its id
+"
+);
+
+const STOP_AFTER: &str = "\
+Each is ended by its own ladder: TERM and CONT, HUP after 0.5 s, KILL at its grace.
+
+Exit status:
+  0 if all are over, 1 if one was not running, 125 if one could not be asked";
+
+/// End jobs and services, through their own wardens
+#[derive(Debug, Args)]
+#[command(help_template = STOP_PAGE, after_help = STOP_AFTER)]
+pub(crate) struct Stop {
+    /// The name of a service, or at least four digits of a job's id, as `killcord list` shows them
+    #[arg(required = true, value_name = "ID|NAME")]
+    pub(crate) what: Vec<String>,
+
+    /// Do not ask the processes first: KILL at once
+    #[arg(long)]
+    pub(crate) now: bool,
+}
+
+const LOGS_PAGE: &str = page!(
+    "  killcord logs web                                what is kept of its output: 4 to 8 MiB
+  killcord logs -f web                             and what comes, until it is over
+"
+);
+
+/// Show what a service has printed
+#[derive(Debug, Args)]
+#[command(help_template = LOGS_PAGE)]
+pub(crate) struct Logs {
+    /// Go on with what comes, until the service is over
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+
+    /// The name of the service
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+}
+
+const WAIT_PAGE: &str = page!(
+    "  killcord wait web                                its exit status, as soon as it is over
+"
+);
+
+const WAIT_AFTER: &str = "\
+The exit of a service is kept until it is read in this way, or for a day; its output goes with it.
+
+Exit status:
+  the service's own, as `killcord run` has it; 125 if there is no such service";
+
+/// Wait until a service is over, and exit as it did
+#[derive(Debug, Args)]
+#[command(help_template = WAIT_PAGE, after_help = WAIT_AFTER)]
+pub(crate) struct Wait {
+    /// The name of the service
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
 }
 
 /// Say what holds on this machine, by trying it
@@ -191,6 +326,31 @@ pub(crate) struct Demo {
     pub(crate) role: Option<String>,
 }
 
+/// Remove what others left behind, once nobody uses it
+#[derive(Debug, Args)]
+#[command(help_template = SWEEP_PAGE, after_help = SWEEP_AFTER)]
+pub(crate) struct Sweep {
+    /// Reclaim directories in the temp directory whose names begin with PREFIX
+    #[arg(long, value_name = "PREFIX", value_parser = prefix)]
+    pub(crate) adopt: Option<Prefix>,
+
+    /// Leave what was changed within this time, such as 30m or 2d [default: 1h]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "adopt")]
+    pub(crate) older_than: Option<Duration>,
+
+    /// Remove them; without it they are only shown
+    #[arg(long, requires = "adopt", conflicts_with = "dry_run")]
+    pub(crate) yes: bool,
+
+    /// Only show what would be removed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BoundaryArg {
     Auto,
@@ -213,6 +373,12 @@ impl BoundaryArg {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TmpdirArg {
+    Own,
+    Inherit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LeftoversArg {
     End,
     Keep,
@@ -230,6 +396,10 @@ impl LeftoversArg {
 }
 
 fn require(text: &str) -> Result<Boundary, killcord_model::boundary::NotABoundary> {
+    text.parse()
+}
+
+fn prefix(text: &str) -> Result<Prefix, BadPrefix> {
     text.parse()
 }
 

@@ -5,6 +5,7 @@ mod cmd;
 mod message;
 mod paint;
 mod report;
+mod short;
 
 use clap::Parser;
 use killcord_model::status;
@@ -16,6 +17,11 @@ fn main() {
             args::Command::Run(run) => cmd::run::run(&run),
             args::Command::Doctor(doctor) => cmd::doctor::doctor(&doctor),
             args::Command::Demo(demo) => cmd::demo::demo(&demo),
+            args::Command::List(list) => cmd::list::list(&list),
+            args::Command::Stop(stop) => cmd::stop::stop(&stop),
+            args::Command::Logs(logs) => cmd::service::logs(&logs),
+            args::Command::Wait(wait) => cmd::service::wait(&wait),
+            args::Command::Sweep(sweep) => cmd::sweep::sweep(&sweep),
         },
         Err(e) => args::complain(&e, status::FAILED),
     };

@@ -40,3 +40,8 @@ fn help_of_doctor() {
 fn help_of_demo() {
     insta::assert_snapshot!(page(&["demo", "--help"]));
 }
+
+#[test]
+fn help_of_sweep() {
+    insta::assert_snapshot!(page(&["sweep", "--help"]));
+}

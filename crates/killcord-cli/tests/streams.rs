@@ -205,7 +205,7 @@ fn a_clean_environment_has_nothing_but_the_listed() {
     let mut names: Vec<&str> = done.stdout.lines().filter_map(|line| line.split('=').next()).collect();
     names.sort_unstable();
     names.retain(|name| !name.starts_with("LC_") && *name != "LANGUAGE");
-    let listed = ["HOME", "KILLCORD_JOB", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER"];
+    let listed = ["HOME", "KILLCORD_JOB", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
     assert_eq!(names, listed, "{done:?}");
 }
 

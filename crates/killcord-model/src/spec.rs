@@ -83,6 +83,8 @@ pub struct Spec {
     pub session: Session,
     /// The descriptor numbers in the job of those passed beside 0 to 2, in their order.
     pub extra_fds: Vec<u32>,
+    /// Whether `TMPDIR` is to name a directory of the job's own, which goes with it.
+    pub own_temporary_directory: bool,
     /// Signals that stay ignored in the job; all others are reset (`nohup` in a terminal).
     pub ignored: Vec<Signal>,
 }
@@ -100,6 +102,7 @@ impl Spec {
             oom_score_adj: OOM_SCORE_ADJ,
             session: Session::Own,
             extra_fds: Vec::new(),
+            own_temporary_directory: true,
             ignored: Vec::new(),
         }
     }

@@ -51,6 +51,8 @@ pub enum Evidence {
     NamespaceEmpty,
     /// The pid namespace's init was reaped, which the kernel allows only when all the rest is gone.
     NamespaceReaped,
+    /// No process is in the audit session that the kernel gave the job and all its descendants.
+    NobodyTagged,
     /// The pinned group was read twice and had no living member.
     GroupSeenEmptyTwice,
 }
@@ -63,6 +65,7 @@ impl Evidence {
             Self::NoChildLeft => "no child of the subreaper left",
             Self::NamespaceEmpty => "no process of the pid namespace left",
             Self::NamespaceReaped => "the pid namespace's init was reaped",
+            Self::NobodyTagged => "no process left in the job's audit session",
             Self::GroupSeenEmptyTwice => "the pinned group was seen empty twice",
         }
     }

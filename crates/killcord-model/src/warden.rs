@@ -32,6 +32,13 @@ pub enum Event {
     Seen(JobId, Sight),
     /// The job has another owner now, or is on its way to one.
     HandedOver(JobId),
+    /// Somebody from outside the owner wants this job to end.
+    Stop {
+        /// The job.
+        job: JobId,
+        /// Without asking its processes first.
+        now: bool,
+    },
     /// The owner wants nothing more of us: it has closed the socket. Its jobs may live on.
     Retired,
     /// The owner is gone.
@@ -53,6 +60,22 @@ pub enum Effect {
     Forget(JobId),
     /// End a keeper that did not finish.
     KillKeeper(JobId),
+    /// Have the keeper end its job.
+    EndJob {
+        /// The job.
+        job: JobId,
+        /// Without asking its processes first.
+        now: bool,
+    },
+}
+
+/// What a job is to the warden, for who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holding {
+    /// It ends when it is told to, or is being ended.
+    Guarded,
+    /// It was let go.
+    LetGo,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +102,19 @@ pub struct Warden {
 }
 
 impl Warden {
+    /// The jobs that are not over.
+    pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.jobs.keys().copied()
+    }
+
+    /// What a job is to us; `None` when it is over, or was never ours.
+    pub fn holding(&self, job: JobId) -> Option<Holding> {
+        self.jobs.get(&job).map(|ward| match ward {
+            Ward::Guarded | Ward::Elsewhere | Ward::Lost { .. } => Holding::Guarded,
+            Ward::LetGo => Holding::LetGo,
+        })
+    }
+
     /// Whether orphans may be ended by parentage alone.
     ///
     /// A released job's keeper stays as the parent of what was let go. When that keeper is killed, its
@@ -137,6 +173,11 @@ impl Warden {
                 None => Vec::new(),
             },
             Event::KeeperLost(job) => self.keeper_lost(job, now),
+            // A job whose keeper is lost is being ended already.
+            Event::Stop { job, now } => match self.jobs.get(&job) {
+                Some(Ward::Guarded | Ward::Elsewhere) => vec![Effect::EndJob { job, now }],
+                Some(Ward::LetGo | Ward::Lost { .. }) | None => Vec::new(),
+            },
             Event::Changed => self.lost_jobs().map(Effect::Look).collect(),
             Event::Seen(job, sight) => self.seen(job, sight, now),
             Event::Retired => {

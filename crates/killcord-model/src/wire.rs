@@ -101,6 +101,32 @@ pub enum Report {
     Ended(Box<End>),
 }
 
+/// To a warden, at the socket in its claim, from any process of its user. The descriptor beside it is where the
+/// answers go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Call {
+    /// End this job, or every job.
+    Stop {
+        /// Which one.
+        job: Option<JobId>,
+        /// Without asking its processes first.
+        now: bool,
+    },
+}
+
+/// From a warden, to who has called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// The job is being ended. [`Answer::Over`] follows, one for each.
+    Ending(JobId),
+    /// It is over.
+    Over(JobId),
+    /// It was let go: nobody ends it any more.
+    LetGo(JobId),
+    /// There is no such job.
+    NotRunning,
+}
+
 /// The steps of a start, in their order. The step is part of the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
@@ -109,6 +135,10 @@ pub enum Stage {
     Keeper = 1,
     /// Making the leader's process.
     Leader,
+    /// Writing down the job on disk.
+    Record,
+    /// Making its temporary directory.
+    TemporaryDirectory,
     /// Entering the job's cgroup or its limits.
     Cgroup,
     /// Making the session or entering the group.
@@ -133,9 +163,11 @@ pub enum Stage {
 
 impl Stage {
     /// Every stage.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Keeper,
         Self::Leader,
+        Self::Record,
+        Self::TemporaryDirectory,
         Self::Cgroup,
         Self::Session,
         Self::Terminal,
@@ -158,6 +190,8 @@ impl Stage {
         match self {
             Self::Keeper => "fork the keeper",
             Self::Leader => "make the leader's process",
+            Self::Record => "write down the job in the state directory",
+            Self::TemporaryDirectory => "make the job's temporary directory",
             Self::Cgroup => "enter the job's cgroup",
             Self::Session => "make the job's session",
             Self::Terminal => "take the terminal",
@@ -238,7 +272,7 @@ mod tests {
             assert_eq!(Stage::from_number(stage as u8), Some(stage));
         }
         assert_eq!(Stage::from_number(0), None);
-        assert_eq!(Stage::from_number(13), None);
+        assert_eq!(Stage::from_number(15), None);
     }
 
     #[test]

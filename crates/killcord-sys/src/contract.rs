@@ -40,6 +40,140 @@ pub(crate) mod child {
     }
 }
 
+pub(crate) mod entries {
+    use std::ffi::OsString;
+    use std::time::SystemTime;
+
+    /// What an entry of a directory is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Kind {
+        /// A directory.
+        Directory,
+        /// A symbolic link, whatever it leads to.
+        Link,
+        /// Anything else.
+        Other,
+    }
+
+    /// What a file or directory is known by, whatever its name.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub struct Identity {
+        /// The device of its file system.
+        pub device: u64,
+        /// Its number there.
+        pub inode: u64,
+    }
+
+    /// An entry of a directory.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Entry {
+        /// Its name.
+        pub name: OsString,
+        /// What it is.
+        pub kind: Kind,
+        /// The user it belongs to.
+        pub owner: u32,
+        /// What it is known by.
+        pub id: Identity,
+    }
+
+    /// What a bounded look at a directory found.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Content {
+        /// When the newest of what was looked at was made or changed.
+        pub newest: SystemTime,
+        /// What is allocated for it.
+        pub bytes: u64,
+        /// How many entries were looked at, the directory included.
+        pub entries: u64,
+        /// Whether that was everything.
+        pub whole: bool,
+    }
+
+    impl Default for Content {
+        fn default() -> Self {
+            Self { newest: SystemTime::UNIX_EPOCH, bytes: 0, entries: 0, whole: true }
+        }
+    }
+}
+
+pub(crate) mod holders {
+    /// How a directory is used.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum How {
+        /// It, or something in it, is open.
+        Open,
+        /// It is, or has in it, a working directory.
+        WorkingDirectory,
+        /// It is, or has in it, a root directory.
+        Root,
+        /// A program in it is being executed.
+        Executable,
+        /// A file in it is mapped into memory.
+        Mapped,
+        /// A socket in it is bound.
+        Socket,
+        /// Something is mounted on it or in it.
+        Mount,
+    }
+
+    /// Who uses a directory: the first that was found.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Holder {
+        /// The process, for display; sockets and mounts have none that is known.
+        pub pid: Option<u32>,
+        /// Its program's name.
+        pub command: String,
+        /// How.
+        pub how: How,
+    }
+
+    /// What a look for users found.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Holders {
+        /// For each directory, in the order in which they were given.
+        pub by: Vec<Option<Holder>>,
+        /// How many processes could not be looked into.
+        pub unseen: u32,
+        /// How many are in another mount namespace, where paths may be others.
+        pub elsewhere: u32,
+        /// Whether `/proc` may be leaving out processes of other users (`hidepid`).
+        pub hidden: bool,
+    }
+}
+
+pub(crate) mod files {
+    /// What kind of thing stands somewhere.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Kind {
+        /// A regular file.
+        File,
+        /// A directory.
+        Directory,
+        /// A symbolic link.
+        Link,
+        /// A device, a FIFO, a socket.
+        Other,
+    }
+
+    /// What is known of a file without opening it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct About {
+        /// What it is.
+        pub kind: Kind,
+        /// Its user's number.
+        pub owner: u32,
+        /// Its permission bits.
+        pub mode: u32,
+        /// How many names it has.
+        pub links: u64,
+        /// Its size in bytes.
+        pub size: u64,
+        /// Device and inode: the same for the same file, as long as it is there.
+        pub identity: (u64, u64),
+    }
+}
+
 pub(crate) mod leader {
     use crate::os::{BorrowedFd, OwnedFd, RawFd};
     use std::ffi::CString;
@@ -191,6 +325,30 @@ pub(crate) mod limits {
     }
 }
 
+pub(crate) mod mark {
+    /// By what the processes of a job can be told from all others.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Sign<'a> {
+        /// `NAME=value` in the environment that a process was executed with.
+        pub assignment: &'a str,
+        /// The audit session.
+        pub tag: Option<u32>,
+        /// Nothing of the job has started before this, in clock ticks since boot.
+        pub not_before: u64,
+    }
+
+    /// Who carries a sign.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct Found {
+        /// How many processes.
+        pub count: usize,
+        /// Whether every process could be asked for its audit session.
+        pub tags_read: bool,
+        /// Whether a process is in that audit session which is older than the job.
+        pub not_the_jobs_tag: bool,
+    }
+}
+
 pub(crate) mod namespace {
     /// Whether a user namespace is needed to make the others.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -276,6 +434,17 @@ pub(crate) mod process {
     }
 }
 
+pub(crate) mod remove {
+    /// How far a removal came.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Removed {
+        /// How many entries were removed, the directory itself included.
+        pub entries: u64,
+        /// Whether nothing is left, as opposed to the time having been up.
+        pub complete: bool,
+    }
+}
+
 pub(crate) mod signals {
     /// A signal that was read.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -302,6 +471,17 @@ pub(crate) mod socket {
         Nothing,
         /// The other end is closed and everything it sent has been read.
         Closed,
+    }
+
+    /// What came in at a named socket, and from whom.
+    #[derive(Debug)]
+    pub struct Call {
+        /// The datagram.
+        pub data: Vec<u8>,
+        /// Its descriptors, which are closed by exec.
+        pub fds: Vec<OwnedFd>,
+        /// The sender's user, as the kernel says.
+        pub user: Option<u32>,
     }
 }
 

@@ -26,6 +26,8 @@ pub mod nr {
     pub const PIDFD_OPEN: i64 = libc::SYS_pidfd_open;
     /// `pidfd_send_signal`.
     pub const PIDFD_SEND_SIGNAL: i64 = libc::SYS_pidfd_send_signal;
+    /// `openat2`.
+    pub const OPENAT2: i64 = libc::SYS_openat2;
     /// Everything that changes the table of mounts.
     pub const MOUNTS: &[i64] = &[
         libc::SYS_mount,
@@ -310,6 +312,34 @@ fn seat(number: u32) -> libc::flock {
         l_start: libc::off_t::from(number),
         l_len: 1,
         l_pid: 0,
+    }
+}
+
+/// `unshare(2)` with `CLONE_NEWNS`: from now on the mounts of this thread are its own, and nobody else sees them.
+pub fn own_mounts() -> io::Result<()> {
+    // SAFETY: A mount namespace of its own, and with it a working directory, is no matter of memory.
+    unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS) }?;
+    let private = rustix::mount::MountPropagationFlags::PRIVATE | rustix::mount::MountPropagationFlags::REC;
+    Ok(rustix::mount::mount_change("/", private)?)
+}
+
+/// A page of a file in memory (`mmap(2)`), for as long as this process lives.
+#[derive(Debug)]
+pub struct Mapped(());
+
+/// Maps the first page of a file, for reading; the descriptor is not needed any more.
+pub fn map(file: impl AsFd) -> io::Result<Mapped> {
+    let (read, private) = (rustix::mm::ProtFlags::READ, rustix::mm::MapFlags::PRIVATE);
+    // SAFETY: The kernel chooses a free place, which nothing ever reads.
+    unsafe { rustix::mm::mmap(std::ptr::null_mut(), 4096, read, private, file, 0) }?;
+    Ok(Mapped(()))
+}
+
+/// `exit(2)`, of this thread alone: the process goes on without its first thread, and is shown as a zombie.
+pub fn end_this_thread() -> ! {
+    loop {
+        // SAFETY: Whatever this thread owns is leaked; the others go on. The call does not return.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
     }
 }
 

@@ -54,6 +54,11 @@ pub mod cgroup {
     impl Own {
         refuse! {
             fn find(controller: Option<&str>) -> Self;
+            fn at(path: &std::path::Path) -> Self;
+        }
+
+        pub fn open(&self, _: &str) -> io::Result<OwnedFd> {
+            match self.never {}
         }
 
         pub fn parent(&self) -> io::Result<Self> {
@@ -162,6 +167,7 @@ pub mod descriptors {
         fn null() -> OwnedFd;
         fn directory(path: &std::ffi::CStr) -> OwnedFd;
         fn detach_standard_streams() -> ();
+        fn set_standard_streams(output: BorrowedFd<'_>) -> ();
         fn close_all_but(keep: &mut [RawFd]) -> ();
         fn copy_above(fd: BorrowedFd<'_>, least: RawFd) -> OwnedFd;
         fn never_wait(fd: BorrowedFd<'_>) -> ();
@@ -175,6 +181,62 @@ pub mod descriptors {
 
     pub fn number<F: AsFd>(_: &F) -> RawFd {
         -1
+    }
+}
+
+pub mod entries {
+    use super::*;
+    pub use crate::contract::entries::{Content, Entry, Identity, Kind};
+    use std::ffi::OsStr;
+
+    refuse! {
+        fn open(path: &std::path::Path) -> OwnedFd;
+        fn beginning_with(dir: BorrowedFd<'_>, prefix: &[u8]) -> Vec<Entry>;
+        fn named(dir: BorrowedFd<'_>, name: &OsStr) -> Entry;
+        fn rename(dir: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> ();
+        fn content(dir: BorrowedFd<'_>, name: &OsStr) -> Content;
+    }
+}
+
+pub mod files {
+    use super::*;
+    pub use crate::contract::files::{About, Kind};
+    use std::ffi::{OsStr, OsString};
+    use std::path::Path;
+
+    refuse! {
+        fn about(fd: BorrowedFd<'_>) -> About;
+        fn about_at(at: BorrowedFd<'_>, name: &OsStr) -> About;
+        fn open_directory(path: &Path) -> OwnedFd;
+        fn open_directory_at(at: BorrowedFd<'_>, name: &OsStr) -> OwnedFd;
+        fn make_directory_at(at: BorrowedFd<'_>, name: &OsStr) -> ();
+        fn make_directory(path: &Path) -> ();
+        fn make_file_at(at: BorrowedFd<'_>, name: &OsStr) -> OwnedFd;
+        fn append_at(at: BorrowedFd<'_>, name: &OsStr) -> OwnedFd;
+        fn write_whole_at(at: BorrowedFd<'_>, temporary: &OsStr, name: &OsStr, data: &[u8]) -> ();
+        fn open_own_at(at: BorrowedFd<'_>, name: &OsStr) -> OwnedFd;
+        fn read_own_at(at: BorrowedFd<'_>, name: &OsStr, most: usize) -> Vec<u8>;
+        fn unlink_at(at: BorrowedFd<'_>, name: &OsStr) -> ();
+        fn remove_directory_at(at: BorrowedFd<'_>, name: &OsStr) -> ();
+        fn rename_at(at: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> ();
+        fn names(directory: BorrowedFd<'_>, most: usize) -> (Vec<OsString>, bool);
+        fn hold(fd: BorrowedFd<'_>) -> bool;
+        fn seize(fd: BorrowedFd<'_>) -> bool;
+        fn wait_for_holder(fd: BorrowedFd<'_>) -> ();
+    }
+
+    pub fn has_name(_: BorrowedFd<'_>, _: impl FnMut(&[u8]) -> bool) -> io::Result<bool> {
+        refused()
+    }
+}
+
+pub mod holders {
+    use super::*;
+    use crate::contract::entries::Identity;
+    pub use crate::contract::holders::{Holder, Holders, How};
+
+    refuse! {
+        fn of(parent: &std::path::Path, directories: &[(&std::ffi::OsStr, Identity)]) -> Holders;
     }
 }
 
@@ -210,6 +272,10 @@ pub mod limits {
             std::iter::empty()
         }
 
+        pub fn paths(&self) -> impl Iterator<Item = std::path::PathBuf> {
+            std::iter::empty()
+        }
+
         pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
             std::iter::empty()
         }
@@ -235,9 +301,10 @@ pub mod limits {
 
 pub mod mark {
     use super::*;
+    pub use crate::contract::mark::{Found, Sign};
 
     refuse! {
-        fn end(assignment: &str) -> usize;
+        fn find(sign: &Sign<'_>, kill: bool) -> Found;
     }
 }
 
@@ -270,6 +337,19 @@ pub mod pidfd {
     }
 
     pub fn number(_: BorrowedFd<'_>) -> Option<u32> {
+        None
+    }
+}
+
+pub mod place {
+    use super::*;
+
+    refuse! {
+        fn boot_id() -> String;
+        fn pid_namespace() -> u64;
+    }
+
+    pub fn time_namespace() -> Option<u64> {
         None
     }
 }
@@ -350,6 +430,10 @@ pub mod proc {
             match self.0 {}
         }
 
+        pub fn resident(&mut self, _: u32) -> io::Result<u64> {
+            match self.0 {}
+        }
+
         pub fn audit_session(&mut self, _: u32) -> io::Result<u32> {
             match self.0 {}
         }
@@ -377,6 +461,15 @@ pub mod process {
         fn put_into_group(child: u32, group: u32) -> ();
         fn stop_self() -> ();
         fn remove_variables(names: &[&str]) -> ();
+        fn own_start() -> (u32, u64);
+    }
+
+    pub fn kill_self() {}
+
+    pub fn yield_to_all() {}
+
+    pub fn effective_uid() -> u32 {
+        u32::MAX
     }
 
     pub fn exit_now(code: i32) -> ! {
@@ -440,6 +533,15 @@ pub mod random {
 
     refuse! {
         fn fill(buffer: &mut [u8]) -> ();
+    }
+}
+
+pub mod remove {
+    use super::*;
+    pub use crate::contract::remove::Removed;
+
+    refuse! {
+        fn tree(parent: BorrowedFd<'_>, name: &std::ffi::OsStr, until: Option<Duration>) -> Removed;
     }
 }
 
@@ -509,7 +611,7 @@ pub mod signals {
 
 pub mod socket {
     use super::*;
-    pub use crate::contract::socket::Received;
+    pub use crate::contract::socket::{Call, Received};
 
     pub const MOST_FDS: usize = 250;
 
@@ -521,6 +623,10 @@ pub mod socket {
         fn out_of_memory(fd: OwnedFd, most: usize) -> Vec<u8>;
         fn pipe() -> (OwnedFd, OwnedFd);
         fn pipe_nonblocking() -> (OwnedFd, OwnedFd);
+        fn pipe_reading_nonblocking() -> (OwnedFd, OwnedFd);
+        fn listen(directory: BorrowedFd<'_>, name: &str) -> OwnedFd;
+        fn call(directory: BorrowedFd<'_>, name: &str, data: &[u8], fds: &[BorrowedFd<'_>]) -> ();
+        fn take_call(socket: BorrowedFd<'_>, most: usize) -> Option<Call>;
         fn wait_for_byte(fd: &OwnedFd) -> bool;
         fn write(fd: BorrowedFd<'_>, data: &[u8]) -> ();
     }

@@ -8,6 +8,7 @@ use killcord_sys::cgroup::{Leaf, Own};
 use killcord_sys::limits::{self, Limits, Resource};
 use killcord_sys::os::BorrowedFd;
 use std::io;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 /// What holds a job, with everything open that its end will need.
@@ -46,6 +47,14 @@ impl Held {
     pub(crate) fn leaf(&self) -> Option<&Leaf> {
         match self {
             Self::Cgroup { leaf, .. } => Some(leaf),
+            Self::Group | Self::Tree | Self::Namespace => None,
+        }
+    }
+
+    /// Where the job's cgroup is.
+    pub(crate) fn leaf_path(&self) -> Option<PathBuf> {
+        match self {
+            Self::Cgroup { own, name, .. } => Some(own.path.join(name)),
             Self::Group | Self::Tree | Self::Namespace => None,
         }
     }

@@ -74,6 +74,7 @@ pub struct Command {
     standard: [Stdio; 3],
     extra: Vec<(u32, OwnedFd)>,
     terminal: Option<(u16, u16)>,
+    inherit_temporary: bool,
     policy: Policy,
     limits: Limits,
     boundary: Choice,
@@ -98,6 +99,7 @@ impl Command {
             standard: [Stdio::null(), Stdio::null(), Stdio::null()],
             extra: Vec::new(),
             terminal: None,
+            inherit_temporary: false,
             policy,
             limits: Limits::default(),
             boundary,
@@ -176,6 +178,13 @@ impl Command {
     /// controlling terminal and its three standard streams. The master is in [`Job::terminal`].
     pub fn on_terminal(&mut self, columns: u16, rows: u16) -> &mut Self {
         self.terminal = Some((columns, rows));
+        self
+    }
+
+    /// Leaves `TMPDIR` as it is. Otherwise the job has a temporary directory of its own, which goes with it, unless
+    /// [`Command::env`] sets `TMPDIR`.
+    pub fn inherit_temporary_directory(&mut self) -> &mut Self {
+        self.inherit_temporary = true;
         self
     }
 
@@ -278,6 +287,7 @@ impl Command {
                 nice: self.nice,
                 oom_score_adj: self.oom_score_adj,
                 session: if self.terminal.is_some() { Session::OwnTerminal } else { Session::Own },
+                own_temporary_directory: !self.inherit_temporary && !self.sets("TMPDIR"),
                 extra_fds: self.extra.iter().map(|(n, _)| *n).collect(),
                 ..Spec::new(self.program.as_bytes().to_vec(), argv, env)
             },
@@ -287,6 +297,10 @@ impl Command {
             require: self.require,
             wait_for_go: false,
         })
+    }
+
+    fn sets(&self, variable: &str) -> bool {
+        matches!(self.env.get(OsStr::new(variable)), Some(Some(_)))
     }
 
     fn environment(&self) -> Vec<Bytes> {

@@ -69,6 +69,69 @@ pub enum Error {
     /// The parent whose end is to be watched is gone already. Nothing ran.
     #[error("the parent is gone already")]
     ParentGone,
+    /// The state directory cannot be used. Nothing ran.
+    #[error(
+        "state directory {}: {why}; remove it, or name another one that is yours alone by {}",
+        path.display(), crate::claim::STATE_VARIABLE
+    )]
+    State {
+        /// Where it is.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+        /// What the operating system said; `None` when it could be used, and must not.
+        source: Option<io::Error>,
+    },
+    /// A service of this name runs already. Nothing ran.
+    #[error("{name} runs already: `killcord stop {name}` ends it, `killcord logs {name}` shows its output")]
+    ServiceRuns {
+        /// Its name.
+        name: String,
+    },
+    /// This cannot be the name of a service. Nothing ran.
+    #[error("{name:?} cannot be the name of a service: use up to 64 letters, digits, '.', '_' and '-'")]
+    ServiceName {
+        /// What was to be its name.
+        name: String,
+    },
+    /// There is no service of this name.
+    #[error(
+        "there is no service {name}, or its exit has been read: `killcord list` shows those that there are"
+    )]
+    NoSuchService {
+        /// The name.
+        name: String,
+    },
+    /// The service could not be started. Nothing ran.
+    #[error("{why}")]
+    ServiceFailed {
+        /// Why not.
+        why: String,
+    },
+    /// Nothing of this name runs.
+    #[error("{what} is not running{}", before.as_ref().map(|how| format!(": {how}")).unwrap_or_default())]
+    NotRunning {
+        /// What was asked for.
+        what: String,
+        /// How a service of this name ended.
+        before: Option<String>,
+    },
+    /// The beginning of an id that several jobs have.
+    #[error("{what} may be {} or {}: give more of it", two[0], two[1])]
+    Ambiguous {
+        /// What was asked for.
+        what: String,
+        /// Two of them.
+        two: [JobId; 2],
+    },
+    /// A warden cannot be called.
+    #[error("the warden of {} does not answer: {source}", claim.display())]
+    NoAnswer {
+        /// The claim of its owner.
+        claim: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
     /// A system call of the owner's own failed.
     #[error("failed to {doing}: {source}")]
     Io {

@@ -1,6 +1,7 @@
 //! A started job, on its cord.
 
 use crate::error::{Error, Result, supported};
+use crate::keeper::CLEAR_WITHIN;
 use crate::link::{Cord, Grip, Heard};
 use crate::numbers::now;
 use crate::output::{self, Output};
@@ -17,7 +18,7 @@ use killcord_model::verdict::{Cause, End, Verdict};
 use killcord_model::wire::{Order, Refusal, Report};
 use killcord_sys::os::{AsFd, BorrowedFd, OwnedFd};
 use killcord_sys::poll::{self, Interest};
-use killcord_sys::{pidfd, process};
+use killcord_sys::{clock, pidfd, process};
 use std::process::{ChildStderr, ChildStdin, ChildStdout};
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,13 +97,26 @@ impl Lost {
     pub(crate) fn end(self) -> End {
         let said = self.shared.as_ref().and_then(|shared| shared.verdict_on_lost(self.grip.id));
         let boundary = self.grip.boundary.unwrap_or(Boundary::Group);
-        let verdict = said.unwrap_or_else(|| recover::end_by_mark(&self.grip));
+        let verdict = said.unwrap_or_else(|| self.end_by_ourselves());
         End {
             status: self.exited,
             duration: now().since(self.started),
             notes: self.grip.notes,
             ..End::unguarded(Cause::KeeperGone, boundary, verdict)
         }
+    }
+}
+
+impl Lost {
+    fn end_by_ourselves(&self) -> Verdict {
+        let claim = self.shared.as_ref().and_then(|shared| shared.claim.as_ref());
+        let record = claim.and_then(|claim| claim.recorded(self.grip.id));
+        let verdict = recover::end_by_mark(&self.grip, record.as_ref());
+        if let (Verdict::Empty(_), Some(claim)) = (&verdict, claim) {
+            // What cannot be removed goes with the claim.
+            let _ = claim.clear(self.grip.id, Some(clock::now() + CLEAR_WITHIN));
+        }
+        verdict
     }
 }
 

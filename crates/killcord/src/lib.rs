@@ -34,25 +34,33 @@
 //!
 //! Linux only so far: elsewhere everything compiles and says [`Error::Unsupported`].
 
+pub mod adopt;
 mod arm;
 #[cfg(feature = "tokio")]
 mod asynchronous;
+mod claim;
 mod command;
 mod error;
+mod hooks;
 mod job;
 mod keeper;
 mod link;
+mod list;
 mod message;
 mod numbers;
 mod output;
 mod owner;
 pub mod probe;
 mod recover;
+pub mod service;
 pub mod session;
+pub mod stop;
 mod terminal;
 mod uncontained;
 mod warden;
 
+pub use claim::STATE_VARIABLE;
+pub use claim::sweeper::{Options as SweepOptions, Swept, sweep};
 pub use command::{Command, Stdio};
 pub use error::{Error, Result};
 pub use job::Job;
@@ -63,6 +71,7 @@ pub use killcord_model::ladder::{Ladder, Signal};
 pub use killcord_model::spec::{Leftovers, Limits};
 pub use killcord_model::status::ExitStatus;
 pub use killcord_model::verdict::{Cause, End, Evidence, Fate, Members, Usage, Verdict};
+pub use list::{Job as ListedJob, List, Owner as ListedOwner, list};
 pub use output::{Captured, Output};
 pub use owner::{Builder, Owner, init};
 pub use session::contain_session_if_requested;

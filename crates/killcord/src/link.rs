@@ -1,5 +1,6 @@
 //! The owner's side of the sockets: the link to a warden, and the cords of jobs.
 
+use crate::claim::Claim;
 use crate::keeper::Handed;
 use crate::message::{self, Incoming};
 use crate::warden;
@@ -8,7 +9,7 @@ use killcord_model::id::JobId;
 use killcord_model::spec::Request;
 use killcord_model::wire::{FromWarden, Order, Report, ToWarden, VERSION};
 use killcord_sys::child::{self, Wait};
-use killcord_sys::os::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use killcord_sys::os::{AsFd, BorrowedFd, OsStrExt, OwnedFd, RawFd};
 use killcord_sys::pidfd::{self, Pidfd};
 use killcord_sys::process::{self, Fork};
 use killcord_sys::{cgroup, descriptors, signals, socket, spawn};
@@ -21,24 +22,30 @@ const CALL: &str = "KILLCORD_WARDEN";
 /// Where an executed warden finds its end of the socket, and the owner's pidfd.
 const CONTROL_AT: RawFd = 3;
 const OWNER_AT: RawFd = 4;
+/// And the owner's claim, whose path is in another variable.
+const CLAIM_AT: RawFd = 5;
+const CLAIM_PATH: &str = "KILLCORD_CLAIM";
 
 /// What stands in the variable.
 struct Call {
     version: u8,
     /// Whether there is a pidfd of the owner.
     owner: bool,
+    /// Whether there is a claim.
+    claim: bool,
 }
 
 impl std::fmt::Display for Call {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}", self.version, u8::from(self.owner))
+        write!(f, "{} {} {}", self.version, u8::from(self.owner), u8::from(self.claim))
     }
 }
 
 impl Call {
     fn parse(text: &str) -> Option<Self> {
-        let (version, owner) = text.split_once(' ')?;
-        Some(Self { version: version.parse().ok()?, owner: owner == "1" })
+        let mut words = text.split(' ');
+        let version = words.next()?.parse().ok()?;
+        Some(Self { version, owner: words.next()? == "1", claim: words.next()? == "1" })
     }
 }
 
@@ -51,11 +58,15 @@ pub(crate) fn become_warden_if_called() {
     let control = descriptors::take_number(CONTROL_AT);
     let owner = if call.owner { descriptors::take_number(OWNER_AT).ok() } else { None };
     let Ok(control) = control else { process::exit_now(1) };
+    let claim = if call.claim { descriptors::take_number(CLAIM_AT).ok() } else { None };
+    let path = std::env::var_os(CLAIM_PATH).unwrap_or_default();
     warden::become_warden(warden::Setup {
         control,
         owner,
         owner_pid: None,
         stay_in_session: false,
+        claim: claim.map(|dir| (dir, path.into())),
+        sweeps: true,
         first: None,
     })
 }
@@ -122,11 +133,12 @@ impl Link {
         stay_in_session: bool,
         request: Request,
         streams: Streams,
+        claim: Option<&Claim>,
     ) -> io::Result<(Self, Cord)> {
         let (cord, far_end) = socket::pair()?;
         let job = Cord::new(request.job, cord);
-        let owner = Self::fork_warden(stay_in_session, Some((request, Handed { cord: far_end, streams })))?;
-        Ok((owner, job))
+        let first = Some((request, Handed { cord: far_end, streams }));
+        Ok((Self::fork_warden(stay_in_session, claim, first)?, job))
     }
 
     /// Forks the warden off this process, which must have one thread.
@@ -134,18 +146,31 @@ impl Link {
     /// # Errors
     /// What the operating system said.
     pub(crate) fn fork(stay_in_session: bool) -> io::Result<Self> {
-        Self::fork_warden(stay_in_session, None)
+        Self::fork_warden(stay_in_session, None, None)
     }
 
-    fn fork_warden(stay_in_session: bool, first: Option<(Request, Handed)>) -> io::Result<Self> {
+    fn fork_warden(
+        stay_in_session: bool,
+        claim: Option<&Claim>,
+        first: Option<(Request, Handed)>,
+    ) -> io::Result<Self> {
         let (ours, theirs) = socket::pair()?;
         let pid = process::own_pid();
         // Where there are no pidfds, the warden compares its parent's number.
         let owner = Pidfd::open(pid).ok().map(OwnedFd::from);
+        let claim = claim.map(Claim::directory).transpose()?;
         match process::fork()? {
             Fork::Child => {
-                let (control, owner_pid) = (theirs, Some(pid));
-                warden::become_warden(warden::Setup { control, owner, owner_pid, stay_in_session, first })
+                let (control, owner_pid, sweeps) = (theirs, Some(pid), false);
+                warden::become_warden(warden::Setup {
+                    control,
+                    owner,
+                    owner_pid,
+                    stay_in_session,
+                    claim,
+                    sweeps,
+                    first,
+                })
             }
             Fork::Parent(warden) => Ok(Self { control: ours, warden: Some(warden) }),
         }
@@ -158,14 +183,20 @@ impl Link {
     ///
     /// # Errors
     /// What the operating system said.
-    pub(crate) fn execute(program: &CStr) -> io::Result<Self> {
+    pub(crate) fn execute(program: &CStr, claim: Option<&Claim>) -> io::Result<Self> {
         let (ours, theirs) = socket::pair()?;
         let pid = process::own_pid();
         let owner = Pidfd::open(pid).ok().map(OwnedFd::from);
-        let call = Call { version: VERSION, owner: owner.is_some() };
-        let env = [CString::new(format!("{CALL}={call}")).unwrap_or_default()];
+        let call = Call { version: VERSION, owner: owner.is_some(), claim: claim.is_some() };
+        let mut env = vec![CString::new(format!("{CALL}={call}"))?];
         let mut moves = vec![(theirs.as_fd(), CONTROL_AT)];
         moves.extend(owner.as_ref().map(|fd| (fd.as_fd(), OWNER_AT)));
+        if let Some(claim) = claim {
+            env.push(CString::new(
+                [CLAIM_PATH.as_bytes(), b"=", claim.path.as_os_str().as_bytes()].concat(),
+            )?);
+            moves.push((claim.dir(), CLAIM_AT));
+        }
         spawn::detached(program, &[c"killcord-warden".to_owned()], &env, &moves)?;
         Ok(Self { control: ours, warden: None })
     }

@@ -2,10 +2,11 @@
 
 use killcord_model::id::JobId;
 use killcord_model::ladder::Signal;
+use killcord_model::record::Place;
 use killcord_model::time::Time;
 use killcord_model::wire::Stage;
 use killcord_sys::leader::Stages;
-use killcord_sys::{clock, random, signals};
+use killcord_sys::{clock, place as sys_place, random, signals};
 use std::io;
 
 /// The platform's number of a signal.
@@ -50,3 +51,13 @@ pub(crate) const STAGES: Stages = Stages {
     signals: Stage::Signals as u8,
     exec: Stage::Exec as u8,
 };
+
+/// Where this process's number means what it does. What cannot be read is empty, and proves nothing to whoever
+/// compares it.
+pub(crate) fn place() -> Place {
+    Place {
+        boot: sys_place::boot_id().unwrap_or_default(),
+        pid_namespace: sys_place::pid_namespace().unwrap_or_default(),
+        time_namespace: sys_place::time_namespace().unwrap_or_default(),
+    }
+}

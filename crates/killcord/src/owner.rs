@@ -1,5 +1,6 @@
 //! The owner: a process on whose behalf commands run, with a warden of its own.
 
+use crate::claim::Claim;
 use crate::command::Command;
 use crate::error::{Error, Result, supported};
 use crate::link::{self, Cord, Heard, Link, Streams, WARDEN_ENDS};
@@ -53,13 +54,14 @@ pub struct Builder {
     pub(crate) require: Option<Boundary>,
     pub(crate) grace: Duration,
     warden: Option<PathBuf>,
+    state: Option<PathBuf>,
     uncontained: bool,
 }
 
 impl Default for Builder {
     fn default() -> Self {
         let (boundary, grace) = (Choice::Auto, GRACE);
-        Self { boundary, require: None, grace, warden: None, uncontained: false }
+        Self { boundary, require: None, grace, warden: None, state: None, uncontained: false }
     }
 }
 
@@ -92,6 +94,15 @@ impl Builder {
         self
     }
 
+    /// Where the owner has its claim: `KILLCORD_STATE_DIR`, else `killcord` in `XDG_RUNTIME_DIR` or `/run/user/UID`, else
+    /// `killcord-UID` in the temporary directory. It must be this user's alone, and on a file system that only this
+    /// machine uses.
+    #[must_use]
+    pub fn state_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.state = Some(directory.into());
+        self
+    }
+
     /// Where no warden can be had, starts commands all the same, as plain child processes: nothing holds
     /// them, only the leader is ended with its handle, and everything outlives a killed owner. A timeout, and
     /// KILL for a leader that was asked and stays, come only while somebody waits for the job. Each such job
@@ -106,27 +117,34 @@ impl Builder {
     /// Starts the warden.
     ///
     /// # Errors
-    /// [`Error::NoWarden`] when there is none to be had, [`Error::Unsupported`] on anything but Linux.
+    /// [`Error::NoWarden`] when there is none to be had, [`Error::State`] when the state directory is not this
+    /// user's alone, [`Error::Unsupported`] on anything but Linux.
     pub fn build(self) -> Result<Owner> {
         supported()?;
-        let link = self.warden_or_none()?;
+        let mut claim = Claim::of_owner(self.state.as_deref(), None)?.ok();
+        let link = self.warden_or_none(claim.as_ref())?;
+        if link.is_none() {
+            // Nobody is there to keep it; what it costs to leave it is a sweep's work.
+            let _ = claim.take().map(|claim| claim.give_up());
+        }
         let state = State { link, lost: BTreeMap::new() };
-        Ok(Owner { shared: Arc::new(Shared { settings: self, state: Mutex::new(state) }) })
+        Ok(Owner { shared: Arc::new(Shared { settings: self, claim, state: Mutex::new(state) }) })
     }
 
     /// `None` where there is no warden to be had and that is allowed.
-    fn warden_or_none(&self) -> Result<Option<Link>> {
-        match self.execute_warden() {
+    fn warden_or_none(&self, claim: Option<&Claim>) -> Result<Option<Link>> {
+        match self.execute_warden(claim) {
             Err(_) if self.uncontained => Ok(None),
             executed => executed.map(Some),
         }
     }
 
-    fn execute_warden(&self) -> Result<Link> {
+    fn execute_warden(&self, claim: Option<&Claim>) -> Result<Link> {
         let program = self.find_warden()?;
         let path = CString::new(program.as_os_str().as_bytes())
             .map_err(|_| Error::NoWarden { why: "its path has a zero byte in it".to_owned() })?;
-        Link::execute(&path).map_err(|e| Error::NoWarden { why: format!("{}: {e}", program.display()) })
+        Link::execute(&path, claim)
+            .map_err(|e| Error::NoWarden { why: format!("{}: {e}", program.display()) })
     }
 
     /// The named program; this one, if it dispatches; `KILLCORD_BIN`; `killcord` in `PATH`.
@@ -180,6 +198,8 @@ fn says_gone(e: &io::Error) -> bool {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) settings: Builder,
+    /// What we have on disk; `None` where nothing can be written.
+    pub(crate) claim: Option<Claim>,
     state: Mutex<State>,
 }
 
@@ -206,12 +226,13 @@ impl Shared {
         let mut state = self.state();
         let known = state.link.take();
         let fresh = known.is_none();
-        let link = if fresh { self.settings.warden_or_none()? } else { known };
+        let claim = self.claim.as_ref();
+        let link = if fresh { self.settings.warden_or_none(claim)? } else { known };
         let Some(mut link) = link else { return Ok(None) };
         let mut sent = Self::send(&link, request, streams);
         if !fresh && sent.as_ref().is_err_and(says_gone) {
             // Nobody has got it.
-            let Some(another) = self.settings.warden_or_none()? else { return Ok(None) };
+            let Some(another) = self.settings.warden_or_none(claim)? else { return Ok(None) };
             link = another;
             sent = Self::send(&link, request, streams);
         }

@@ -7,10 +7,11 @@ use crate::numbers::now;
 use killcord_model::boundary::Boundary;
 use killcord_model::id::JOB_VARIABLE;
 use killcord_model::ladder::{KILL_AGAIN, LOOK};
+use killcord_model::record;
 use killcord_model::verdict::{Evidence, NAMED, Verdict};
 use killcord_sys::cgroup::Own;
 use killcord_sys::child::{self, Change, Wait};
-use killcord_sys::mark;
+use killcord_sys::mark::{self, Sign};
 use killcord_sys::os::AsFd;
 use killcord_sys::poll::{self, Interest};
 use killcord_sys::signals::SignalFd;
@@ -93,28 +94,35 @@ fn wait_for_child(signals: &SignalFd, within: Duration) {
     }
 }
 
-/// Ends what can be told to be of this job by the name in its environment, for an owner that is no
-/// subreaper. What has dropped its environment is not found: the verdict says so.
-pub(crate) fn end_by_mark(job: &Grip) -> Verdict {
+/// Ends what can be told to be of this job by its tag or by the name in its environment, for an owner that is no
+/// subreaper. Of a job without a tag, what has dropped its environment is not found: the verdict says so.
+pub(crate) fn end_by_mark(job: &Grip, record: Option<&record::Job>) -> Verdict {
     // The cord ends before the init does: it is its pidfd that says that the kernel has ended the others.
     if job.boundary == Some(Boundary::Namespace) && job.init_ended(LOOK) == Some(true) {
         return Verdict::Empty(Evidence::NamespaceReaped);
     }
     let assignment = format!("{JOB_VARIABLE}={}", job.id);
+    let (tag, keeper) = record.map_or((None, None), |record| (record.tag, record.keeper));
+    let sign = Sign { assignment: &assignment, tag, not_before: keeper.map_or(0, |keeper| keeper.start) };
     let end = now().after(LOOK);
-    let mut clean = 0;
+    let (mut clean, mut exact) = (0, tag.is_some());
     while clean < 2 && now() < end {
         // Whether it worked is what the next look says.
         let _ = job.kill_cgroup();
         // One that is just dying of its keeper's death has no environment any more.
         let leader_gone = job.kill_leader(KILL_AGAIN).unwrap_or(false);
-        match mark::end(&assignment) {
-            Ok(0) if leader_gone => clean += 1,
-            Ok(_) => clean = 0,
+        match mark::find(&sign, true) {
+            Ok(found) => {
+                exact &= found.tags_read && !found.not_the_jobs_tag;
+                clean = if found.count == 0 && leader_gone { clean + 1 } else { 0 };
+            }
             Err(e) => return Verdict::Unconfirmed(format!("/proc: {e}")),
         }
     }
     remove_cgroup(job);
+    if exact && clean == 2 {
+        return Verdict::Empty(Evidence::NobodyTagged);
+    }
     Verdict::Unconfirmed("warden and keeper were killed; what carried the job's name was ended".to_owned())
 }
 

@@ -1,8 +1,9 @@
 //! `killcord run`: one command, and its whole tree ends with it.
 
-use crate::args::Run;
+use crate::args::{Run, TmpdirArg};
 use crate::message::say;
 use crate::report::{Report as EndReport, Sink};
+use killcord::STATE_VARIABLE;
 use killcord::session::{self, Finished, Options};
 use killcord_model::boundary::Boundary;
 use killcord_model::spec::{Limits, Policy};
@@ -25,6 +26,12 @@ pub(crate) fn run(args: &Run) -> i32 {
             return status::FAILED;
         }
     };
+    if let Some(name) = args.name.as_deref().filter(|_| args.detach) {
+        return super::service::start(&options(args), name).unwrap_or_else(|e| {
+            say(&e.to_string());
+            status_of(&e)
+        });
+    }
     match session::run(&options(args)) {
         Ok(finished) => conclude(finished, &program, args.timeout, sink),
         Err(e) => {
@@ -39,14 +46,30 @@ fn options(args: &Run) -> Options {
         program: args.command[0].clone(),
         argv: args.command.clone(),
         env: environment(args.env_clean),
-        policy: Policy { timeout: args.timeout, grace: args.grace, leftovers: args.leftovers.policy() },
+        policy: Policy {
+            timeout: args.timeout.into_iter().chain(args.ttl).min(),
+            grace: args.grace,
+            leftovers: args.leftovers.policy(),
+        },
         limits: Limits { memory: args.memory, pids: args.pids, cpu: args.cpu },
         boundary: args.boundary.choice(),
         require: args.require,
         watch_parent: args.watch_parent,
         pass_fd: args.pass_fd.clone(),
         control_fd: args.control_fd,
+        own_temporary_directory: args.tmpdir == TmpdirArg::Own,
         ack: args.ack,
+    }
+}
+
+/// What to exit with when a service was not started.
+fn status_of(e: &killcord::Error) -> i32 {
+    match e {
+        killcord::Error::NotStarted { stage: Stage::Exec, source, .. } => match source.kind() {
+            io::ErrorKind::NotFound => status::NOT_FOUND,
+            _ => status::NOT_EXECUTABLE,
+        },
+        _ => status::FAILED,
     }
 }
 
@@ -114,6 +137,14 @@ fn explain(refusal: &Refusal, program: &str) -> String {
                 }
                 _ => format!("failed to execute {path}: {why}"),
             }
+        }
+        Refusal::Failed { stage: stage @ (Stage::Record | Stage::TemporaryDirectory), errno, what } => {
+            let why = io::Error::from_raw_os_error(*errno);
+            let claim = String::from_utf8_lossy(what);
+            format!(
+                "failed to {} ({claim}): {why}; nothing was started; {STATE_VARIABLE} names another",
+                stage.doing()
+            )
         }
         Refusal::Failed { stage, errno, .. } => {
             let why = io::Error::from_raw_os_error(*errno);

@@ -135,6 +135,21 @@ impl Own {
         })
     }
 
+    /// The directory of a cgroup v2 hierarchy at this path.
+    ///
+    /// # Errors
+    /// `NotFound` when nothing is there, `InvalidInput` when it is not of such a hierarchy.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        let dir = open_dir(rustix::fs::CWD, path)?;
+        let v2 = rustix::fs::fstatfs(&dir).is_ok_and(|s| s.f_type == CGROUP2_SUPER_MAGIC);
+        if v2 { Ok(Self { path: path.to_owned(), dir }) } else { Err(io::ErrorKind::InvalidInput.into()) }
+    }
+
+    /// Opens the directory below it with this name.
+    pub fn open(&self, name: &str) -> io::Result<OwnedFd> {
+        open_dir(self.dir.as_fd(), Path::new(name))
+    }
+
     /// The one above it.
     pub fn parent(&self) -> io::Result<Self> {
         let path = self.path.parent().ok_or(io::ErrorKind::NotFound)?.to_path_buf();

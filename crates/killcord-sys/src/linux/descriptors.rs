@@ -28,6 +28,14 @@ pub fn detach_standard_streams() -> io::Result<()> {
     Ok(())
 }
 
+/// Puts `/dev/null` at 0 and this at 1 and 2.
+pub fn set_standard_streams(output: BorrowedFd<'_>) -> io::Result<()> {
+    rustix::stdio::dup2_stdin(null()?)?;
+    rustix::stdio::dup2_stdout(output)?;
+    rustix::stdio::dup2_stderr(output)?;
+    Ok(())
+}
+
 /// `close_range(2)`, one call for all from `first` to `last`.
 fn close_range(first: u32, last: u32) -> io::Result<()> {
     // SAFETY: the caller of `close_all_but` gives up every descriptor in the range.

@@ -91,6 +91,11 @@ impl Limits {
         self.sides.iter().map(|s| s.procs.as_fd())
     }
 
+    /// Where the v1 cgroups are.
+    pub fn paths(&self) -> impl Iterator<Item = std::path::PathBuf> {
+        self.sides.iter().map(|side| side.own.path.join(&side.name))
+    }
+
     /// The descriptors that must stay open.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.sides.iter().flat_map(|s| [s.procs.as_fd(), s.dir.as_fd(), s.own.dir()])

@@ -1,21 +1,27 @@
 //! Linux, from 5.4 on. What is newer is probed by attempt, never by version number.
 
 pub mod audit;
+mod beneath;
 pub mod cgroup;
 pub mod child;
 pub mod clock;
 pub mod descriptors;
+pub mod entries;
+pub mod files;
+pub mod holders;
 pub mod leader;
 pub mod limits;
 pub mod mark;
 pub mod namespace;
 pub mod pidfd;
+pub mod place;
 pub mod poll;
 pub mod probe;
 pub mod proc;
 pub mod process;
 pub mod pty;
 pub mod random;
+pub mod remove;
 pub mod signals;
 pub mod socket;
 pub mod spawn;

@@ -181,11 +181,63 @@ impl Proc {
         text.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/PID/sessionid"))
     }
 
+    /// How much memory of a process is resident, in bytes.
+    pub fn resident(&mut self, pid: u32) -> io::Result<u64> {
+        let text = self.read(&format!("{pid}/statm"))?;
+        let pages = std::str::from_utf8(text).ok().and_then(|t| t.split(' ').nth(1)?.parse::<u64>().ok());
+        let pages = pages.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/PID/statm"))?;
+        Ok(pages * rustix::param::page_size() as u64)
+    }
+
     /// Whether the environment that a process was executed with holds this `NAME=value`. Environments
     /// beyond 32 KiB are read as far as that.
     pub fn has_variable(&mut self, pid: u32, assignment: &str) -> io::Result<bool> {
         let environment = self.read(&format!("{pid}/environ"))?;
         Ok(environment.split(|b| *b == 0).any(|v| v == assignment.as_bytes()))
+    }
+
+    /// A link below `/proc`.
+    pub(super) fn link(&self, path: &std::ffi::CStr) -> io::Result<std::ffi::CString> {
+        Ok(rustix::fs::readlinkat(&self.dir, path, Vec::new())?)
+    }
+
+    /// Opens a directory below `/proc`.
+    pub(super) fn directory(&self, path: &str) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.dir, path, flags, Mode::empty())?)
+    }
+
+    /// Reads a file below `/proc`, however long it is.
+    pub(super) fn whole(&self, path: &str) -> io::Result<Vec<u8>> {
+        use std::io::Read;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let mut text = Vec::new();
+        let file = rustix::fs::openat(&self.dir, path, flags, Mode::empty())?;
+        std::fs::File::from(file).read_to_end(&mut text)?;
+        Ok(text)
+    }
+
+    /// The threads of a process; none when it is gone.
+    pub(super) fn threads(&self, pid: u32) -> Vec<u32> {
+        let list = self.directory(&format!("{pid}/task")).and_then(|dir| Ok(rustix::fs::Dir::new(dir)?));
+        list.into_iter().flatten().filter_map(|entry| number_of_entry(&entry.ok()?)).collect()
+    }
+
+    /// Whether a process that may not be looked into can hold files at all: it is neither dead nor a thread of the
+    /// kernel's own, which have no command line.
+    pub(super) fn may_hold(&mut self, pid: u32) -> bool {
+        let Ok(stat) = self.stat(pid) else { return false };
+        if stat.is_dead() {
+            return false;
+        }
+        let of_kernel = pid == 2 || stat.parent == 2;
+        !of_kernel || !self.whole(&format!("{pid}/cmdline")).is_ok_and(|line| line.is_empty())
+    }
+}
+
+impl AsFd for Proc {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.dir.as_fd()
     }
 }
 

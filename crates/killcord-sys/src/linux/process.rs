@@ -33,6 +33,12 @@ pub fn fork_alone() -> io::Result<Fork> {
     }
 }
 
+/// Ends this process as `kill -9` does: for tests of what it leaves.
+pub fn kill_self() {
+    // Nobody can refuse that.
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+}
+
 /// Ends this process at once, without destructors and exit handlers (`_exit(2)`).
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: _exit takes any number and does not return.
@@ -76,6 +82,20 @@ pub fn own_session() -> u32 {
     unsafe { libc::getsid(0) as u32 }
 }
 
+/// When this process started, in clock ticks since boot (field 22 of `/proc/self/stat`), and its number where that
+/// `/proc` is mounted for, which is not ours in a pid namespace without a `/proc` of its own.
+pub fn own_start() -> io::Result<(u32, u64)> {
+    let line = std::fs::read("/proc/self/stat")?;
+    let stat = super::proc::Stat::parse(&line);
+    let stat = stat.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/self/stat"))?;
+    Ok((stat.pid, stat.start))
+}
+
+/// The effective user's number: whose files we make.
+pub fn effective_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// The real user's number.
 pub fn own_uid() -> u32 {
     rustix::process::getuid().as_raw()
@@ -84,6 +104,21 @@ pub fn own_uid() -> u32 {
 /// The real group's number.
 pub fn own_gid() -> u32 {
     rustix::process::getgid().as_raw()
+}
+
+/// Runs from now on only when nobody else wants a processor: `SCHED_IDLE` (`sched(7)`), the largest nice value, and
+/// the idle class of input and output (`ioprio_set(2)`). Each that is refused leaves the others.
+pub fn yield_to_all() {
+    const WHO_PROCESS: libc::c_int = 1;
+    const CLASS_IDLE: libc::c_int = 3 << 13;
+    // What is refused leaves us as we are.
+    let _ = rustix::process::setpriority_process(None, 19);
+    // SAFETY: a parameter without pointers, of which zero is the only value that is allowed here.
+    let parameter: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: the parameter outlives the call, and 0 is ourselves.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter) };
+    // SAFETY: numbers only, about ourselves.
+    unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE) };
 }
 
 /// `PR_SET_NAME` (`prctl(2)`): at most 15 bytes are kept.

@@ -1,6 +1,6 @@
 //! Messages with descriptors between owner, warden and keeper: `SOCK_SEQPACKET` of `unix(7)`.
 
-pub use crate::contract::socket::Received;
+pub use crate::contract::socket::{Call, Received};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -8,7 +8,7 @@ use rustix::net::{
 };
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// How many descriptors one message carries at most; the kernel's own limit is 253 (`SCM_MAX_FD`).
 pub const MOST_FDS: usize = 250;
@@ -80,6 +80,59 @@ pub fn receive(socket: BorrowedFd<'_>, most: usize) -> io::Result<Received> {
     Ok(Received::Message(data, fds))
 }
 
+/// The path of a name below an open directory, however long that directory's own is: a socket's address holds 107
+/// bytes (`unix(7)`).
+fn address(directory: BorrowedFd<'_>, name: &str) -> io::Result<rustix::net::SocketAddrUnix> {
+    Ok(rustix::net::SocketAddrUnix::new(super::descriptors::path(directory).join(name))?)
+}
+
+fn datagram_socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?)
+}
+
+/// Makes a socket with a name, to which this user's processes can send datagrams; the kernel adds whose they are
+/// (`SO_PASSCRED`). What stands at the name already is an error.
+pub fn listen(directory: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+    let socket = datagram_socket()?;
+    rustix::net::sockopt::set_socket_passcred(&socket, true)?;
+    rustix::net::bind(&socket, &address(directory, name)?)?;
+    Ok(socket)
+}
+
+/// Sends a datagram with descriptors to a socket with a name.
+///
+/// # Errors
+/// `ECONNREFUSED` when nobody listens there any more, `ENOENT` when nothing is there.
+pub fn call(directory: BorrowedFd<'_>, name: &str, data: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let socket = datagram_socket()?;
+    rustix::net::connect(&socket, &address(directory, name)?)?;
+    send(socket.as_fd(), data, fds)
+}
+
+/// Takes what was sent to a socket with a name, of at most `most` bytes, without waiting. What is longer is cut.
+pub fn take_call(socket: BorrowedFd<'_>, most: usize) -> io::Result<Option<Call>> {
+    let mut data = vec![0u8; most];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS), ScmCredentials(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let mut slices = [IoSliceMut::new(&mut data)];
+    let message = match rustix::net::recvmsg(socket, &mut slices, &mut control, flags) {
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(None),
+        message => message?,
+    };
+    let (mut fds, mut user) = (Vec::new(), None);
+    for part in control.drain() {
+        match part {
+            RecvAncillaryMessage::ScmRights(rights) => fds.extend(rights),
+            RecvAncillaryMessage::ScmCredentials(sender) => user = Some(sender.uid.as_raw()),
+            _ => {}
+        }
+    }
+    data.truncate(message.bytes);
+    Ok(Some(Call { data, fds, user }))
+}
+
 /// A reset is said once, before everything else, when the other end closed with a message of ours unread.
 /// What it had sent before is still to be had, so the call is made again.
 fn past_reset<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
@@ -123,6 +176,13 @@ pub fn pipe_nonblocking() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?)
 }
 
+/// A pipe that never lets its reader wait.
+pub fn pipe_reading_nonblocking() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = pipe()?;
+    super::descriptors::never_wait(read.as_fd())?;
+    Ok((read, write))
+}
+
 /// Reads what is there; `None` when there is nothing yet, an empty slice at the end.
 pub fn read_some<'b>(fd: BorrowedFd<'_>, buffer: &'b mut [u8]) -> io::Result<Option<&'b [u8]>> {
     match rustix::io::retry_on_intr(|| rustix::io::read(fd, &mut *buffer)) {
@@ -159,7 +219,6 @@ pub fn answers(path: &std::path::Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsFd;
 
     #[test]
     fn a_last_word_is_heard_from_an_end_that_did_not_read_ours() {

@@ -3,7 +3,8 @@
 //!
 //! `clone3` (ENOSYS); `namespaces` (`unshare`, `setns` and `clone` with a namespace flag EPERM, `clone3` ENOSYS,
 //! since a filter cannot see its flags); `pidfd` (`pidfd_open`, `pidfd_send_signal` ENOSYS; `clone` and `clone3`
-//! still give them out); `mount` (EPERM); `docker` = clone3 + namespaces + mount.
+//! still give them out); `openat2` (ENOSYS) and `openat2-forbidden` (EPERM); `mount` (EPERM);
+//! `docker` = clone3 + namespaces + mount.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,12 +31,18 @@ fn main() -> io::Result<()> {
             Some("clone3") => always(&mut missing, &[nr::CLONE3]),
             Some("namespaces") => namespaces(&mut missing, &mut forbidden)?,
             Some("pidfd") => always(&mut missing, &[nr::PIDFD_OPEN, nr::PIDFD_SEND_SIGNAL]),
+            Some("openat2") => always(&mut missing, &[nr::OPENAT2]),
+            Some("openat2-forbidden") => always(&mut forbidden, &[nr::OPENAT2]),
             Some("mount") => always(&mut forbidden, nr::MOUNTS),
             Some("docker") => {
                 namespaces(&mut missing, &mut forbidden)?;
                 always(&mut forbidden, nr::MOUNTS);
             }
-            _ => return Err(life::usage("the profiles are clone3, namespaces, pidfd, mount, docker")),
+            _ => {
+                return Err(life::usage(
+                    "the profiles are clone3, namespaces, pidfd, openat2, mount, docker",
+                ));
+            }
         }
     }
     let program = args.next().ok_or_else(|| life::usage("kc-deny PROFILE... -- PROGRAM ARGS..."))?;

@@ -1,11 +1,12 @@
 //! What a keeper does on the ladder, and what it says at the end.
 
-use super::{Keeper, Status, members_of};
+use super::{CLEAR_WITHIN, Keeper, Status, members_of};
 use crate::arm::Held;
 use crate::message;
 use crate::numbers::{now, of_signal};
 use killcord_model::job::{Effect, Event, Sight, To};
 use killcord_model::ladder::Signal;
+use killcord_model::record::State;
 use killcord_model::status::ExitStatus;
 use killcord_model::time::Time;
 use killcord_model::verdict::{Cause, End, Evidence, Fate, Members, NAMED, Usage, Verdict};
@@ -15,7 +16,7 @@ use killcord_sys::errno::ESRCH;
 use killcord_sys::os::AsFd;
 use killcord_sys::pidfd::Pidfd;
 use killcord_sys::poll::{self, Interest};
-use killcord_sys::{child, namespace, process, signals, socket};
+use killcord_sys::{child, clock, namespace, process, signals, socket};
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
@@ -23,6 +24,9 @@ use std::time::Duration;
 /// How long the last report waits for room on the cord: an owner that does not read does not keep its
 /// keeper for ever.
 const REPORT_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long a keeper goes on with the removal of a large temporary directory.
+const CLEAR_ALL_WITHIN: Duration = Duration::from_secs(30);
 
 /// What a keeper has seen of its job.
 #[derive(Debug, Default)]
@@ -253,11 +257,36 @@ impl Keeper<'_> {
     /// The job lives on: the warden is told, and our own death is no longer the leader's reason to end
     /// except through the signal that only the leader itself could disarm.
     fn let_go(&mut self) -> io::Result<()> {
+        self.write_down_release();
         socket::write(self.status.as_fd(), &Status::Released(self.request.job).to_bytes())?;
         process::set_parent_death_signal(0)?;
         self.owner = None;
         self.alive = None;
         Ok(())
+    }
+
+    /// From now on no sweep ends what is left of it. A record that cannot be changed is struck out.
+    fn write_down_release(&mut self) {
+        let (Some(claim), Some(record)) = (self.claim, &mut self.record) else { return };
+        record.state = State::Released;
+        let job = self.request.job;
+        if let Err(e) = claim.record(job, record) {
+            let struck = claim.forget(job).map_or_else(|e| e.to_string(), |()| "struck out".to_owned());
+            self.seen.note(format!("the release could not be written down: {e}; {struck}"));
+        }
+    }
+
+    /// Strikes out the job, of which nothing is left, and removes its temporary directory, for so long at most.
+    /// Returns whether that is done.
+    fn clear(&mut self, within: Duration) -> bool {
+        let Some(claim) = self.claim else { return true };
+        match claim.clear(self.request.job, Some(clock::now() + within)) {
+            Ok(removed) => removed.complete,
+            Err(e) => {
+                self.seen.note(format!("something of its temporary directory stays: {e}"));
+                true
+            }
+        }
     }
 
     fn end(&mut self, cause: Cause, sight: Option<Sight>, fate: Option<Fate>) {
@@ -280,6 +309,11 @@ impl Keeper<'_> {
         let memory_kills = self.limits.memory_kills(leaf);
         if !stays {
             self.remove_boundary();
+        }
+        let over = !stays && matches!(verdict, Verdict::Empty(_) | Verdict::Refused);
+        let cleared = !over || self.clear(CLEAR_WITHIN);
+        if !cleared {
+            self.seen.note("its temporary directory is still being removed".to_owned());
         }
         let survivors = if let Verdict::Survivors(m) = &verdict { m.count } else { 0 };
         let end = End {
@@ -305,6 +339,10 @@ impl Keeper<'_> {
             // So that the warden need not wait for our exit. If it is gone, or its pipe is full, it sees
             // the exit itself.
             let _ = socket::write(self.status.as_fd(), &Status::Done(self.request.job).to_bytes());
+        }
+        if !cleared {
+            // Nobody waits for us any more; what is left then goes with the claim.
+            self.clear(CLEAR_ALL_WITHIN);
         }
     }
 
@@ -344,6 +382,10 @@ impl Keeper<'_> {
         }
         if self.job.is_over() {
             self.remove_boundary();
+            // Of any other job the end has done that, or has seen that somebody is left.
+            if self.record.as_ref().is_some_and(|record| record.state == State::Released) {
+                self.clear(CLEAR_ALL_WITHIN);
+            }
         }
     }
 }

@@ -10,9 +10,11 @@ mod start;
 mod watch;
 
 use crate::arm::Held;
+use crate::claim::Claim;
 use crate::numbers::now;
 use killcord_model::id::{JobId, Member};
 use killcord_model::job::{Event, Job};
+use killcord_model::record;
 use killcord_model::spec::{Request, Session};
 use killcord_model::status::ExitStatus;
 use killcord_model::verdict::Members;
@@ -26,8 +28,18 @@ use killcord_sys::signals::{self, SignalFd};
 use killcord_sys::tree::Tree;
 use killcord_sys::{descriptors, socket};
 use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
 
-pub(crate) use start::Handed;
+pub(crate) use start::{Handed, not_recorded};
+
+/// How long a job's end waits for the removal of its temporary directory. The keeper goes on with the rest when it has
+/// told of the end.
+pub(crate) const CLEAR_WITHIN: Duration = Duration::from_secs(1);
+
+/// By which signal the warden has a keeper end its job, and end it at once. From anybody else they mean nothing.
+pub(crate) const END: i32 = signals::SIGTERM;
+pub(crate) const END_NOW: i32 = signals::SIGQUIT;
 
 /// What a keeper is made with: its copy of what the warden has.
 #[derive(Debug)]
@@ -46,6 +58,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) alive: &'a OwnedFd,
     pub(crate) status: &'a OwnedFd,
     pub(crate) title: Option<Title>,
+    pub(crate) claim: Option<&'a Claim>,
 }
 
 /// What a keeper says to the warden, in one write that the kernel does not split.
@@ -113,6 +126,13 @@ pub(crate) struct Keeper<'a> {
     /// The walker over our descendants, where `/proc` can be read.
     tree: Option<Tree>,
     start: start::Start,
+    /// Where the job is written down.
+    claim: Option<&'a Claim>,
+    record: Option<record::Job>,
+    /// Our number and start where the warden is; inside a namespace we have another number.
+    identity: Option<record::Process>,
+    /// The job's own temporary directory, once there is one.
+    temporary: Option<PathBuf>,
     /// The leader, while its number is ours to use.
     leader: Option<u32>,
     /// On boundary `group`, whose members are not our children: one that lived at the last look. Its end is
@@ -158,14 +178,20 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
     keep.extend([setup.alive, setup.status].map(descriptors::number));
     keep.extend(setup.owner.iter().map(|fd| descriptors::number(*fd)));
     keep.extend(setup.go.iter().map(descriptors::number));
+    keep.extend(setup.claim.iter().flat_map(|c| c.descriptors()).map(|fd| descriptors::number(&fd)));
     descriptors::close_all_but(&mut keep)?;
     let mut notes = Vec::new();
+    // Before a namespace has a `/proc` of its own.
+    let identity = process::own_start().ok().map(|(pid, start)| record::Process { pid, start });
+    if setup.claim.is_none() {
+        notes.push("not written down: a sweep would not find what is left of it".to_owned());
+    }
     match setup.held {
         Held::Namespace => prepare_namespace(&setup, &mut notes)?,
         Held::Tree | Held::Cgroup { .. } => process::become_subreaper()?,
         Held::Group => {}
     }
-    let signals = SignalFd::new(&signals::Set::of(&[signals::SIGCHLD]))?;
+    let signals = SignalFd::new(&signals::Set::of(&[signals::SIGCHLD, END, END_NOW]))?;
     process::set_dumpable(false)?;
     let job = Job::new(setup.request.policy);
     Ok(Keeper {
@@ -180,6 +206,10 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
         signals,
         tree: None,
         start,
+        claim: setup.claim,
+        record: None,
+        identity,
+        temporary: None,
         leader: None,
         member: None,
         unreaped: false,

@@ -2,17 +2,19 @@
 
 use super::Keeper;
 use crate::arm::Held;
+use crate::claim::{Claim, seconds};
 use crate::link::Streams;
 use crate::message;
 use crate::numbers::{STAGES, of_signal};
 use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::id::JOB_VARIABLE;
 use killcord_model::job::Event;
+use killcord_model::record::{self, State};
 use killcord_model::spec::{Request, ResourceLimit, Session};
 use killcord_model::wire::{Refusal, Report, Stage};
 use killcord_sys::errno::EINVAL;
 use killcord_sys::leader::{self, Failure, Leader, Plan};
-use killcord_sys::os::{AsFd, BorrowedFd, OwnedFd};
+use killcord_sys::os::{AsFd, BorrowedFd, OsStrExt, OwnedFd};
 use killcord_sys::pidfd::Pidfd;
 use killcord_sys::process;
 use killcord_sys::socket;
@@ -20,6 +22,12 @@ use killcord_sys::tree::Tree;
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::io;
+
+/// Why a job was not started that could not be written down.
+pub(crate) fn not_recorded(claim: &Claim, stage: Stage, e: &io::Error) -> Refusal {
+    let errno = e.raw_os_error().unwrap_or(EINVAL);
+    Refusal::Failed { stage, errno, what: claim.path.as_os_str().as_bytes().to_vec() }
+}
 
 /// The descriptors that came with a request.
 #[derive(Debug)]
@@ -124,6 +132,9 @@ impl Keeper<'_> {
                 return;
             }
         };
+        if let Err(refusal) = self.write_down() {
+            return events.push_back(Event::NotStarted(refusal));
+        }
         match self.clone_leader(&given) {
             Ok((leader, paths)) => {
                 self.leader = Some(leader.pid);
@@ -141,6 +152,48 @@ impl Keeper<'_> {
                 events.push_back(Event::NotStarted(self.refusal(Stage::Leader, errno, Vec::new())));
             }
         }
+    }
+
+    /// Writes down the job before its program can run, with what a sweep would find it by, and makes its temporary
+    /// directory.
+    fn write_down(&mut self) -> Result<(), Refusal> {
+        let Some(claim) = self.claim else { return Ok(()) };
+        // A second attempt, on a weaker boundary, is in the same session.
+        let tag = self.record.as_ref().map_or_else(|| self.tag(), |record| record.tag);
+        let text = |path: std::path::PathBuf| path.into_os_string().into_string().ok();
+        let record = record::Job {
+            place: claim.place.clone(),
+            state: State::Started,
+            boundary: self.held.boundary(),
+            leaf: self.held.leaf_path().and_then(text),
+            limits: self.limits.paths().filter_map(text).collect(),
+            tag,
+            keeper: self.identity,
+            program: record::program_name(&self.request.spec.program),
+            since: seconds(),
+        };
+        let job = self.request.job;
+        claim.record(job, &record).map_err(|e| not_recorded(claim, Stage::Record, &e))?;
+        self.record = Some(record);
+        if self.request.spec.own_temporary_directory && self.temporary.is_none() {
+            let made = claim.make_temporary(job);
+            let made = made.map_err(|e| not_recorded(claim, Stage::TemporaryDirectory, &e))?;
+            self.temporary = Some(made);
+        }
+        Ok(())
+    }
+
+    /// Puts ourselves, and with us all that is going to be of the job, into an audit session of its own, where
+    /// nobody has one yet. The init of a namespace needs none: what it leaves, the kernel ends.
+    fn tag(&self) -> Option<u32> {
+        if matches!(self.held, Held::Namespace) {
+            return None;
+        }
+        // Our own files in /proc must be ours for a moment.
+        process::set_dumpable(true).ok()?;
+        let tag = killcord_sys::audit::enter_session().ok();
+        process::set_dumpable(false).ok()?;
+        tag
     }
 
     /// Where the kernel does not let a process be born in a cgroup (before 5.7, or under a filter that hides
@@ -163,7 +216,11 @@ impl Keeper<'_> {
         let assignment = format!("{JOB_VARIABLE}={}", self.request.job);
         // A job of a job has its own name there, and no other.
         let name = &assignment.as_bytes()[..=JOB_VARIABLE.len()];
-        let inherited = spec.env.iter().map(|v| v.0.as_slice()).filter(|v| !v.starts_with(name));
+        let own_directory = self.temporary.as_ref();
+        let temporary = own_directory.map(|path| [b"TMPDIR=", path.as_os_str().as_bytes()].concat());
+        let replaced = |v: &&[u8]| v.starts_with(name) || (temporary.is_some() && v.starts_with(b"TMPDIR="));
+        let inherited = spec.env.iter().map(|v| v.0.as_slice()).filter(|v| !replaced(v));
+        let ours = [assignment.as_bytes()].into_iter().chain(temporary.as_deref());
         let [a, b, c] = &given.standard;
         let numbers = spec.extra_fds.iter().map(|n| *n as i32);
         let limit = |r: &ResourceLimit| (r.resource, r.soft.unwrap_or(u64::MAX), r.hard.unwrap_or(u64::MAX));
@@ -171,7 +228,7 @@ impl Keeper<'_> {
         Ok(Plan {
             paths: paths(&spec.program, &spec.env)?,
             argv: strings(spec.argv.iter().map(|a| a.0.as_slice()))?,
-            env: strings(inherited.chain([assignment.as_bytes()]))?,
+            env: strings(inherited.chain(ours))?,
             standard: [a.as_fd(), b.as_fd(), c.as_fd()],
             extra: given.extra.iter().map(AsFd::as_fd).zip(numbers).collect(),
             directory: given.directory.as_fd(),

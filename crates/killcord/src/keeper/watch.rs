@@ -1,17 +1,18 @@
 //! Everything that a keeper waits for, as events.
 
-use super::{Keeper, Status};
+use super::{END, END_NOW, Keeper, Status};
 use crate::arm::Held;
 use crate::message::{self, Incoming};
 use crate::numbers::now;
 use killcord_model::job::Event;
+use killcord_model::ladder::{Ladder, Signal};
 use killcord_model::status::ExitStatus;
 use killcord_model::wire::Order;
 use killcord_sys::cgroup::Leaf;
 use killcord_sys::child::{self, Change, Wait};
 use killcord_sys::os::{AsFd, OwnedFd};
 use killcord_sys::poll::{self, Interest};
-use killcord_sys::socket;
+use killcord_sys::{process, socket};
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
@@ -91,7 +92,7 @@ impl Keeper<'_> {
             self.hear_leader(events);
         }
         if child {
-            while self.signals.read()?.is_some() {}
+            self.take_signals(events)?;
             self.reap(events)?;
         }
         if member {
@@ -99,6 +100,23 @@ impl Keeper<'_> {
         }
         if populated || member {
             events.push_back(Event::Changed);
+        }
+        Ok(())
+    }
+
+    /// What the warden has to say comes as a signal: it is our parent, and nobody else's is heeded. Inside a
+    /// namespace who sends from outside has no number.
+    fn take_signals(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
+        while let Some(arrived) = self.signals.read()? {
+            let from_warden = process::parent_pid().unwrap_or(0) == arrived.sender;
+            let ladder = match arrived.signal {
+                END => Ladder { ask: Signal::Term, grace: self.request.policy.grace },
+                END_NOW => Ladder::now(),
+                _ => continue,
+            };
+            if from_warden && self.alive.is_some() {
+                events.push_back(Event::Order(Order::End(ladder)));
+            }
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ mod starter;
 mod watch;
 
 use crate::error::{Result, supported};
+use crate::service::Attendant;
 use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::id::JobId;
 use killcord_model::ladder::Signal;
@@ -44,6 +45,8 @@ pub struct Options {
     pub pass_fd: Vec<u32>,
     /// A descriptor whose end is an order to end.
     pub control_fd: Option<u32>,
+    /// Whether `TMPDIR` names a directory of the job's own, which goes with it.
+    pub own_temporary_directory: bool,
     /// Whether to say on stdout that the session is contained, before the program is executed.
     pub ack: bool,
 }
@@ -72,6 +75,11 @@ pub struct Finished {
 pub fn run(options: &Options) -> Result<Finished> {
     supported()?;
     watch::Runner::start(options)?.follow()
+}
+
+/// The same for a service, whose owner this process is.
+pub(crate) fn serve(options: &Options, attendant: Attendant) -> Result<Finished> {
+    watch::Runner::start_service(options, attendant)?.follow()
 }
 
 impl Finished {

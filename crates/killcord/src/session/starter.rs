@@ -66,6 +66,7 @@ pub fn contain_session_if_requested() -> Result<(), Error> {
         watch_parent: Some(true),
         pass_fd: Vec::new(),
         control_fd,
+        own_temporary_directory: true,
         ack: true,
     })?;
     if let Some(refusal) = &finished.refusal {

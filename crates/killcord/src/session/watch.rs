@@ -2,10 +2,12 @@
 
 use super::decide::{Action, STOPPING, TAKEN, action};
 use super::{Finished, Options, starter};
+use crate::claim::{Claim, sweeper};
 use crate::error::{Error, Result};
 use crate::link::{Cord, Heard, Link, Streams, WARDEN_ENDS};
 use crate::numbers::new_job;
 use crate::recover;
+use crate::service::Attendant;
 use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::ladder::{Ladder, Signal};
 use killcord_model::spec::{Bytes, Request, Session, Spec};
@@ -28,6 +30,8 @@ const WARDEN_HAS: Duration = Duration::from_secs(1);
 /// `killcord run` while its job lives.
 pub(super) struct Runner {
     owner: Option<Link>,
+    /// What we have on disk; `None` where nothing can be written.
+    claim: Option<Claim>,
     job: Cord,
     signals: SignalFd,
     parent: Option<Pidfd>,
@@ -48,6 +52,10 @@ pub(super) struct Runner {
     line: Line,
     /// What went wrong meanwhile.
     trouble: Vec<String>,
+    /// For a service: its output, its exit, and its starter.
+    service: Option<Attendant>,
+    /// Whether there is more output of it to come.
+    more_output: bool,
 }
 
 /// The line that says that the session is contained. Nothing is executed before it is written.
@@ -73,6 +81,29 @@ enum Outcome {
 
 impl Runner {
     pub(super) fn start(options: &Options) -> Result<Self> {
+        Self::start_as(options, None)
+    }
+
+    /// Starts the job of a service. Its starter has heard of a failure when this returns one.
+    pub(super) fn start_service(options: &Options, attendant: Attendant) -> Result<Self> {
+        let name = attendant.name.clone();
+        match Self::start_as(options, Some(&name)) {
+            Ok(mut runner) => {
+                // From now on the job alone holds the writing end.
+                let nothing = descriptors::detach_standard_streams();
+                runner.trouble.extend(nothing.err().map(|e| e.to_string()));
+                runner.service = Some(attendant);
+                runner.more_output = true;
+                Ok(runner)
+            }
+            Err(e) => {
+                attendant.failed(&e);
+                Err(e)
+            }
+        }
+    }
+
+    fn start_as(options: &Options, service: Option<&str>) -> Result<Self> {
         let directory = open_directory()?;
         let borrow = |number: &u32| {
             let number = *number;
@@ -87,7 +118,7 @@ impl Runner {
         let shared = shared.map_err(Error::io("lead a process group on the terminal"))?;
         let parent = watched_parent(options, on_terminal)?;
         // Whatever came before the job stays as it is; the subreaper is the net under warden and keeper.
-        let spare = recover::children();
+        let mut spare = recover::children();
         process::become_subreaper().map_err(Error::io("become a subreaper"))?;
         // Ignored, as it may have been inherited, the kernel would reap our children before we look.
         signals::reset(signals::SIGCHLD);
@@ -99,10 +130,17 @@ impl Runner {
         let signals = prepared.map_err(Error::io("prepare for signals"))?;
         let request = request(options, shared)?;
         let streams = Streams { directory, standard, extra };
-        let forked = Link::fork_with(on_terminal, request, streams);
+        let (claim, trouble) = match Claim::of_owner(None, service)? {
+            Ok(claim) => (Some(claim), None),
+            Err(e) => (None, Some(format!("nothing is written down of the job, nor has it a TMPDIR: {e}"))),
+        };
+        let forked = Link::fork_with(on_terminal, request, streams, claim.as_ref());
         let (owner, job) = forked.map_err(Error::io("fork the warden"))?;
+        // The job is on its way: what follows delays nobody.
+        spare.extend(claim.as_ref().and_then(sweeper::in_background));
         Ok(Self {
             owner: Some(owner),
+            claim,
             job,
             signals,
             parent,
@@ -116,7 +154,9 @@ impl Runner {
             started: clock::now(),
             control,
             line: if options.ack { Line::Awaited } else { Line::NotAsked },
-            trouble: Vec::new(),
+            trouble: trouble.into_iter().collect(),
+            service: None,
+            more_output: false,
         })
     }
 
@@ -140,19 +180,31 @@ impl Runner {
             self.trouble.push(format!("failed to wait for the warden: {e}"));
         }
         if matches!(end.verdict, Verdict::Empty(_) | Verdict::Refused) {
+            self.clear_claim();
             recover::reap_until_alone(&self.spare, &self.signals, WARDEN_HAS);
         }
         if let Line::Failed(e) = self.line {
             return Err(Error::io("acknowledge the session on stdout, so nothing was started")(e));
         }
-        Ok(Finished {
+        let finished = Finished {
             job: self.job.grip.id,
             end,
             refusal: self.refusal,
             asked: self.asked,
             acknowledged: matches!(self.line, Line::Written),
             trouble: self.trouble,
-        })
+        };
+        if let Some(service) = self.service {
+            service.finish(&finished);
+        }
+        Ok(finished)
+    }
+
+    /// A warden that was killed has left our claim to us. What cannot be removed is a sweep's.
+    fn clear_claim(&self) {
+        let Some(claim) = self.claim.as_ref().filter(|claim| claim.is_there()) else { return };
+        let _ = claim.clear(self.job.grip.id, Some(clock::now() + WARDEN_HAS));
+        let _ = claim.give_up();
     }
 
     /// Waits for the last report.
@@ -160,7 +212,8 @@ impl Runner {
         let stdout = io::stdout();
         loop {
             let room_for_line = matches!(self.line, Line::Due(_)).then(|| stdout.as_fd());
-            let [cord, warden, signal, parent, control, room] = poll::wait(
+            let output = self.service.as_ref().filter(|_| self.more_output).map(Attendant::output);
+            let [cord, warden, signal, parent, control, room, output] = poll::wait(
                 [
                     (Some(self.job.as_fd()), Interest::Read),
                     (self.owner.as_ref().map(AsFd::as_fd), Interest::Read),
@@ -168,6 +221,7 @@ impl Runner {
                     (self.parent.as_ref().map(AsFd::as_fd), Interest::Read),
                     (self.control.as_ref().map(AsFd::as_fd), Interest::Read),
                     (room_for_line, Interest::Write),
+                    (output, Interest::Read),
                 ],
                 None,
             )?;
@@ -193,6 +247,9 @@ impl Runner {
             if room {
                 self.acknowledge();
             }
+            if output && let Some(service) = &mut self.service {
+                self.more_output = service.drain();
+            }
         }
     }
 
@@ -209,7 +266,12 @@ impl Runner {
                     self.line = Line::Due(boundary);
                 }
             }
-            Heard::Message(Report::Started { .. } | Report::Continued) | Heard::Nothing => {}
+            Heard::Message(Report::Started { .. }) => {
+                if let Some(service) = &mut self.service {
+                    service.started(self.job.grip.id);
+                }
+            }
+            Heard::Message(Report::Continued) | Heard::Nothing => {}
             Heard::Closed => return Some(Outcome::KeeperLost(None)),
         }
         None
@@ -449,6 +511,7 @@ fn request(options: &Options, shared: Option<u32>) -> Result<Request> {
         spec: Spec {
             session: shared.map_or(Session::Own, |group| Session::Shared { group }),
             extra_fds: options.pass_fd.clone(),
+            own_temporary_directory: options.own_temporary_directory,
             ignored: ignored.collect(),
             ..Spec::new(
                 options.program.as_bytes().to_vec(),

@@ -5,13 +5,16 @@
 //! the next subreaper. It ends nothing else.
 
 mod adopt;
+mod callers;
 mod serve;
 
+use crate::claim::Claim;
 use crate::keeper::Handed;
 use killcord_model::spec::Request;
 use killcord_sys::os::OwnedFd;
 use killcord_sys::{descriptors, process, signals, socket};
 use std::io;
+use std::path::PathBuf;
 
 /// What a warden is made with.
 #[derive(Debug)]
@@ -24,6 +27,10 @@ pub(crate) struct Setup {
     pub(crate) owner_pid: Option<u32>,
     /// Whether to stay in the owner's session, in a group of our own, for jobs on its terminal.
     pub(crate) stay_in_session: bool,
+    /// The owner's claim: its directory and where that is.
+    pub(crate) claim: Option<(OwnedFd, PathBuf)>,
+    /// Whether to see to the state directory in the background; else the owner does.
+    pub(crate) sweeps: bool,
     /// The first job, for an owner that has it before it has a warden: a copy of the owner needs no
     /// message to know it.
     pub(crate) first: Option<(Request, Handed)>,
@@ -32,7 +39,8 @@ pub(crate) struct Setup {
 /// Becomes the warden in a process that was just forked for it. Never returns.
 pub(crate) fn become_warden(mut setup: Setup) -> ! {
     let first = setup.first.take();
-    let code = match prepare(setup, first.as_ref()).and_then(|mut warden| warden.serve(first)) {
+    let claim = setup.claim.take();
+    let code = match prepare(setup, claim, first.as_ref()).and_then(|mut warden| warden.serve(first)) {
         Ok(()) => 0,
         // Nobody is left to tell: the owner sees the socket's end, the keepers the pipe's.
         Err(_) => 1,
@@ -40,13 +48,20 @@ pub(crate) fn become_warden(mut setup: Setup) -> ! {
     process::exit_now(code)
 }
 
-fn prepare(setup: Setup, first: Option<&(Request, Handed)>) -> io::Result<serve::Warden> {
+fn prepare(
+    setup: Setup,
+    claim: Option<(OwnedFd, PathBuf)>,
+    first: Option<&(Request, Handed)>,
+) -> io::Result<serve::Warden> {
     signals::Set::all().block_exactly()?;
+    // With a hold of our own, before that of the owner is closed with the rest.
+    let claim = claim.map(|(dir, path)| Claim::join(dir, path)).transpose()?;
     // Ignored, as an owner may have inherited it, the kernel would reap our children before we look.
     signals::reset(signals::SIGCHLD);
     let mut keep = vec![descriptors::number(&setup.control)];
     keep.extend(setup.owner.as_ref().map(descriptors::number));
     keep.extend(first.iter().flat_map(|(_, handed)| handed.descriptors()).map(|fd| descriptors::number(&fd)));
+    keep.extend(claim.iter().flat_map(Claim::descriptors).map(|fd| descriptors::number(&fd)));
     descriptors::close_all_but(&mut keep)?;
     descriptors::detach_standard_streams()?;
     let title = process::Title::find();
@@ -68,6 +83,7 @@ fn prepare(setup: Setup, first: Option<&(Request, Handed)>) -> io::Result<serve:
     let (status_read, status_write) = socket::pipe_nonblocking()?;
     Ok(serve::Warden::new(
         setup,
+        claim,
         serve::Channels { signals, alive_read, alive_write: Some(alive_write), status_read, status_write },
         title,
     ))

@@ -1,13 +1,16 @@
 //! The warden's loop: it turns what it sees into events and effects into calls.
 
+use super::callers::Callers;
 use super::{Setup, adopt::Orphans};
 use crate::arm::{self, Held};
+use crate::claim::{Claim, seconds, sweeper};
 use crate::keeper::{self, Handed};
 use crate::message::{self, Incoming};
 use crate::numbers::now;
 use killcord_model::boundary::{Boundary, Choice, candidates};
 use killcord_model::id::JobId;
 use killcord_model::job::Sight;
+use killcord_model::record::{self, State};
 use killcord_model::spec::{Request, Session};
 use killcord_model::verdict::{End, Evidence, Verdict};
 use killcord_model::warden::{Effect, Event, Warden as Decisions};
@@ -19,8 +22,8 @@ use killcord_sys::namespace::{self, Through};
 use killcord_sys::os::{AsFd, OwnedFd};
 use killcord_sys::poll::{self, Interest};
 use killcord_sys::process::{self, Fork, Title};
-use killcord_sys::signals::SignalFd;
-use killcord_sys::socket;
+use killcord_sys::signals::{self, SignalFd};
+use killcord_sys::{clock, socket};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::rc::Rc;
@@ -30,6 +33,11 @@ use std::time::Duration;
 const LOOK_FOR_OWNER: Duration = Duration::from_millis(100);
 /// So many children are reaped before anything else is looked at again.
 const REAP_AT_ONCE: u32 = 8192;
+/// How long the warden is deaf while it removes a temporary directory whose keeper was killed. The rest goes with
+/// the claim.
+const CLEAR_WITHIN: Duration = Duration::from_millis(200);
+/// How long a first request is waited for before the warden does what can wait.
+const FIRST_WITHIN: Duration = Duration::from_millis(20);
 
 /// The warden's own descriptors.
 #[derive(Debug)]
@@ -59,6 +67,11 @@ struct Ward {
 #[derive(Debug)]
 pub(super) struct Warden {
     setup: Setup,
+    claim: Option<Claim>,
+    /// Who has called at the claim's socket; `None` until the first request is served.
+    callers: Option<Callers>,
+    /// The process that sweeps for us: our child, and no orphan of any job.
+    sweeper: Option<u32>,
     channels: Channels,
     title: Option<Title>,
     decisions: Decisions,
@@ -71,9 +84,12 @@ pub(super) struct Warden {
 }
 
 impl Warden {
-    pub(super) fn new(setup: Setup, channels: Channels, title: Option<Title>) -> Self {
+    pub(super) fn new(setup: Setup, claim: Option<Claim>, channels: Channels, title: Option<Title>) -> Self {
         Self {
             setup,
+            claim,
+            callers: None,
+            sweeper: None,
             channels,
             title,
             decisions: Decisions::default(),
@@ -97,10 +113,23 @@ impl Warden {
                 }
             }
             if self.decisions.is_done() {
+                // What is left of it, a sweep finds.
+                let _ = self.claim.as_ref().map(Claim::give_up);
                 // As in the keeper: nothing has to be closed first.
                 process::exit_now(0);
             }
             self.wait(&mut events)?;
+            if self.callers.is_none() && events.is_empty() {
+                self.settle();
+            }
+        }
+    }
+
+    /// What can wait until a first request is served: being there for callers, and a look at what others left.
+    fn settle(&mut self) {
+        self.callers = Some(Callers::listen(self.claim.as_ref()));
+        if self.setup.sweeps {
+            self.sweeper = self.claim.as_ref().and_then(sweeper::in_background);
         }
     }
 
@@ -112,14 +141,17 @@ impl Warden {
             if by_number { Some(timeout.unwrap_or(LOOK_FOR_OWNER).min(LOOK_FOR_OWNER)) } else { timeout };
         let unreaped = self.unreaped;
         let timeout = if unreaped { Some(Duration::ZERO) } else { timeout };
+        let unsettled = self.callers.is_none().then_some(FIRST_WITHIN);
+        let timeout = timeout.into_iter().chain(unsettled).min();
         let control = (!self.decisions.takes_no_more()).then(|| self.setup.control.as_fd());
         let owner = self.setup.owner.as_ref().filter(|_| !gone).map(AsFd::as_fd);
-        let [asked, owner, status, signal] = poll::wait(
+        let [asked, owner, status, signal, called] = poll::wait(
             [
                 (control, Interest::Read),
                 (owner, Interest::Read),
                 (Some(self.channels.status_read.as_fd()), Interest::Read),
                 (Some(self.channels.signals.as_fd()), Interest::Read),
+                (self.callers.as_ref().and_then(Callers::socket), Interest::Read),
             ],
             timeout,
         )?;
@@ -140,6 +172,9 @@ impl Warden {
         }
         if asked {
             self.hear_owner(events);
+        }
+        if called && let Some(callers) = &mut self.callers {
+            callers.hear(&self.decisions, events);
         }
         if self.decisions.deadline().is_some_and(|t| now() >= t) {
             events.push_back(Event::Tick);
@@ -191,6 +226,9 @@ impl Warden {
             match child::next()? {
                 Wait::Child(pid, change @ (Change::Exited(_) | Change::Killed(_))) => {
                     let job = self.wards.iter().find(|(_, w)| w.keeper == pid).map(|(job, _)| *job);
+                    if self.sweeper == Some(pid) {
+                        self.sweeper = None;
+                    }
                     match (job, change) {
                         (Some(job), Change::Exited(0)) => events.push_back(Event::KeeperDone(job)),
                         (Some(job), _) => events.push_back(Event::KeeperLost(job)),
@@ -221,8 +259,12 @@ impl Warden {
         if self.decisions.takes_no_more() {
             return;
         }
+        let candidates = candidates(request.boundary, request.require);
+        if let Err(refusal) = self.reserve(request, candidates.first().copied().unwrap_or(wanted)) {
+            return Self::refuse(&handed.cord, wanted, refusal);
+        }
         let mut tried = Vec::new();
-        for boundary in candidates(request.boundary, request.require) {
+        for boundary in candidates {
             match self.attempt(boundary, request, handed) {
                 Ok(ward) => {
                     self.wards.insert(job, ward);
@@ -230,10 +272,42 @@ impl Warden {
                     return;
                 }
                 Err(Attempt::NotHere(why)) => tried.push((boundary, why)),
-                Err(Attempt::Refused(refusal)) => return Self::refuse(&handed.cord, wanted, refusal),
+                Err(Attempt::Refused(refusal)) => {
+                    self.clear(job);
+                    return Self::refuse(&handed.cord, wanted, refusal);
+                }
             }
         }
+        self.clear(job);
         Self::refuse(&handed.cord, wanted, Refusal::Boundary { wanted, tried });
+    }
+
+    /// Writes down that a job is going to be, and where its cgroup would be, before anything of it is there.
+    fn reserve(&mut self, request: &Request, strongest: Boundary) -> Result<(), Refusal> {
+        let leaf = match strongest {
+            Boundary::Cgroup => self.own_cgroup().ok().map(|own| own.path.join(request.job.cgroup_name())),
+            Boundary::Uncontained | Boundary::Group | Boundary::Tree | Boundary::Namespace => None,
+        };
+        let Some(claim) = &self.claim else { return Ok(()) };
+        let record = record::Job {
+            place: claim.place.clone(),
+            state: State::Reserved,
+            boundary: strongest,
+            leaf: leaf.and_then(|path| path.into_os_string().into_string().ok()),
+            limits: Vec::new(),
+            tag: None,
+            keeper: None,
+            program: record::program_name(&request.spec.program),
+            since: seconds(),
+        };
+        claim.record(request.job, &record).map_err(|e| keeper::not_recorded(claim, Stage::Record, &e))
+    }
+
+    /// Strikes out a job of which nothing is left. What cannot be removed goes with the claim.
+    fn clear(&self, job: JobId) {
+        if let Some(claim) = &self.claim {
+            let _ = claim.clear(job, Some(clock::now() + CLEAR_WITHIN));
+        }
     }
 
     /// Tells the owner on the cord that nothing was started.
@@ -316,6 +390,7 @@ impl Warden {
                 alive: &self.channels.alive_read,
                 status: &self.channels.status_write,
                 title: self.title,
+                claim: self.claim.as_ref(),
             }),
         }
     }
@@ -331,7 +406,8 @@ impl Warden {
                 // for now is waited for later.
                 let _ = self.reap(events);
                 if self.decisions.may_end_orphans() {
-                    self.orphans.kill(&self.keepers());
+                    let spared = self.spared();
+                    self.orphans.kill(&spared);
                 }
             }
             Effect::Look(job) => {
@@ -342,6 +418,9 @@ impl Warden {
                 let verdict = self.verdict(job, sight);
                 // Whoever hears of the end finds nothing of the job.
                 self.remove_boundary(job);
+                if matches!(verdict, Verdict::Empty(_)) {
+                    self.clear(job);
+                }
                 // An owner that is gone needs no answer.
                 let lost = FromWarden::KeeperLost { job, verdict };
                 let _ = message::send(self.setup.control.as_fd(), &lost, &[]);
@@ -349,18 +428,26 @@ impl Warden {
             Effect::Forget(job) => {
                 self.remove_boundary(job);
                 self.wards.remove(&job);
-            }
-            Effect::KillKeeper(job) => {
-                let Some(ward) = self.wards.get(&job) else { return };
-                // A keeper that is no child of ours any more, whoever reaped it, is not signalled: the number
-                // may be another's.
-                if child::peek(ward.keeper).is_err() {
-                    events.push_back(Event::KeeperLost(job));
-                } else {
-                    // Our unreaped child. A stopped one dies of this as well.
-                    let _ = child::signal(ward.keeper, killcord_sys::signals::SIGKILL);
+                if let Some(callers) = &mut self.callers {
+                    callers.tell_over(job);
                 }
             }
+            // A stopped one dies of this as well.
+            Effect::KillKeeper(job) => self.signal_keeper(job, signals::SIGKILL, events),
+            Effect::EndJob { job, now: true } => self.signal_keeper(job, keeper::END_NOW, events),
+            Effect::EndJob { job, now: false } => self.signal_keeper(job, keeper::END, events),
+        }
+    }
+
+    /// Signals our unreaped child. A keeper that is no child of ours any more, whoever reaped it, is not signalled:
+    /// the number may be another's.
+    fn signal_keeper(&self, job: JobId, signal: i32, events: &mut VecDeque<Event>) {
+        let Some(ward) = self.wards.get(&job) else { return };
+        if child::peek(ward.keeper).is_err() {
+            events.push_back(Event::KeeperLost(job));
+        } else {
+            // One that has just ended is reaped next.
+            let _ = child::signal(ward.keeper, signal);
         }
     }
 
@@ -372,8 +459,9 @@ impl Warden {
         }
     }
 
-    fn keepers(&self) -> Vec<u32> {
-        self.wards.values().map(|w| w.keeper).collect()
+    /// Our children that are no orphans of any job.
+    fn spared(&self) -> Vec<u32> {
+        self.wards.values().map(|w| w.keeper).chain(self.sweeper).collect()
     }
 
     fn look(&mut self, job: JobId) -> Sight {
@@ -385,7 +473,7 @@ impl Warden {
             (_, Boundary::Namespace) => Sight::Empty,
             // A cgroup that cannot be read; and whoever left a group is not found by it.
             (Some(Err(_)), _) | (_, Boundary::Group | Boundary::Uncontained) => Sight::Unknown,
-            (_, Boundary::Tree | Boundary::Cgroup) => self.orphans.look(&self.keepers()),
+            (_, Boundary::Tree | Boundary::Cgroup) => self.orphans.look(&self.spared()),
         }
     }
 
@@ -395,7 +483,7 @@ impl Warden {
             (Sight::Empty, Some(Boundary::Namespace)) => Verdict::Empty(Evidence::NamespaceReaped),
             (Sight::Empty, Some(Boundary::Cgroup)) => Verdict::Empty(Evidence::Unpopulated),
             (Sight::Empty, _) => Verdict::Empty(Evidence::NoChildLeft),
-            (Sight::Members, _) => Verdict::Survivors(self.orphans.name(&self.keepers())),
+            (Sight::Members, _) => Verdict::Survivors(self.orphans.name(&self.spared())),
             (Sight::Unknown, _) => Verdict::Unconfirmed("the keeper was killed".to_owned()),
         }
     }

@@ -12,6 +12,7 @@
     reason = "a test that panics has failed, and without the built-in harness clippy sees no test"
 )]
 
+mod adopt;
 mod at_most_once;
 mod cancel;
 mod contained;
@@ -35,6 +36,7 @@ fn main() {
     killcord::init();
     roles::play();
     let trials = [
+        adopt::trials(),
         at_most_once::trials(),
         cancel::trials(),
         contained::trials(),

@@ -23,7 +23,7 @@ trials![
     more_than_the_kernel_takes_is_its_error_and_nothing_ran,
     the_attributes_are_the_programs,
     extra_descriptors_arrive_and_no_others,
-    an_emptied_environment_is_empty_but_for_the_jobs_name,
+    an_emptied_environment_is_empty_but_for_the_jobs_name_and_place,
     streams_go_where_they_are_sent,
     a_program_that_cannot_be_executed_is_named_with_its_stage,
     a_contradiction_is_a_weaker_boundary_and_nothing_ran,
@@ -112,14 +112,18 @@ fn extra_descriptors_arrive_and_no_others() {
     }
 }
 
-fn an_emptied_environment_is_empty_but_for_the_jobs_name() {
+fn an_emptied_environment_is_empty_but_for_the_jobs_name_and_place() {
     for boundary in boundaries() {
         let owner = owner_of(boundary);
         let mut command = owner.command("/usr/bin/env");
         let job = command.env("GONE", "x").env_clear().env("A", "1").stdout(Stdio::piped()).spawn().unwrap();
         let id = job.id();
         let output = job.into_output(1000).unwrap();
-        assert_eq!(output.stdout.to_text(), format!("A=1\nKILLCORD_JOB={id}\n"), "{boundary}");
+        let text = output.stdout.to_text();
+        let (rest, place) = text.split_once("TMPDIR=").unwrap();
+        assert_eq!(rest, format!("A=1\nKILLCORD_JOB={id}\n"), "{boundary}");
+        let short = &id.to_string()[..12];
+        assert!(place.trim_end().ends_with(&format!("/tmp/{short}")), "{boundary}: {place}");
         let mut command = owner.command("sh");
         command.args(["-c", "echo \"${HOME-none} $B\""]).env("B", "2").env_remove("HOME");
         let output = command.stdout(Stdio::piped()).spawn().unwrap().into_output(1000).unwrap();

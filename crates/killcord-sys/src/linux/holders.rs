@@ -1,0 +1,297 @@
+//! Who uses some directories: by what `/proc` says of every process, of sockets, and of mounts.
+//!
+//! It is a look from outside. What it finds is in use; what it does not find may be used by a process that it may not
+//! look into, or under another path in another mount namespace.
+
+use super::proc::Proc;
+use crate::contract::entries::Identity;
+pub use crate::contract::holders::{Holder, Holders, How};
+use rustix::fs::{AtFlags, Dir, StatxFlags};
+use rustix::io::Errno;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{CStr, OsStr};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Looks for users of these directories of `parent`.
+///
+/// In each process that is shown to us: descriptors, working directory, root, executable and mappings, by path and,
+/// for the directory itself, by device and inode. A process whose first thread has ended is looked at thread by
+/// thread; other threads with descriptors of their own (`CLONE_FILES` undone) are not told apart. Beyond processes:
+/// sockets that are bound below by an absolute path, in our network namespace, and mounts on, in, or of a part of it,
+/// in every mount namespace that a process shows us.
+///
+/// # Errors
+/// When `/proc` is not there or not ours: nothing is known then.
+pub fn of(parent: &Path, directories: &[(&OsStr, Identity)]) -> io::Result<Holders> {
+    let mut front = super::entries::canonical(parent)?;
+    if front.last() != Some(&b'/') {
+        front.push(b'/');
+    }
+    let mut search = Search {
+        origin: Origin::of(parent, &front)?,
+        front,
+        names: directories.iter().enumerate().map(|(i, (name, _))| (name.as_bytes(), i)).collect(),
+        ids: directories.iter().enumerate().map(|(i, (_, id))| (*id, i)).collect(),
+        namespaces: HashSet::new(),
+        found: Holders { by: vec![None; directories.len()], unseen: 0, elsewhere: 0, hidden: false },
+    };
+    search.mounts(&std::fs::read("/proc/self/mountinfo")?);
+    search.sockets();
+    search.processes()?;
+    Ok(search.found)
+}
+
+/// Whether we may not look.
+struct Denied;
+
+/// Where the directories' parent is in its file system, whatever shows it.
+struct Origin {
+    /// The device, as mountinfo has it.
+    device: Vec<u8>,
+    /// The path from the root of the file system, with a slash.
+    front: Vec<u8>,
+}
+
+impl Origin {
+    /// From the mount that the parent is on; `None` when that is not listed.
+    fn of(parent: &Path, front: &[u8]) -> io::Result<Option<Self>> {
+        let mount = super::beneath::mount_of(super::entries::open(parent)?.as_fd())?.to_string();
+        let text = std::fs::read("/proc/self/mountinfo")?;
+        let found =
+            text.split(|b| *b == b'\n').filter_map(Mount::parse).find(|m| m.number == mount.as_bytes());
+        Ok(found.and_then(|m| {
+            let mut path = m.root;
+            let below = front.strip_prefix(m.point.as_slice())?;
+            if path.last() == Some(&b'/') {
+                path.pop();
+            }
+            if !below.starts_with(b"/") {
+                path.push(b'/');
+            }
+            path.extend(below);
+            Some(Self { device: m.device.to_vec(), front: path })
+        }))
+    }
+}
+
+/// A line of mountinfo (`proc_pid_mountinfo(5)`).
+struct Mount<'a> {
+    number: &'a [u8],
+    device: &'a [u8],
+    root: Vec<u8>,
+    point: Vec<u8>,
+}
+
+impl<'a> Mount<'a> {
+    fn parse(line: &'a [u8]) -> Option<Self> {
+        let mut fields = line.split(|b| *b == b' ');
+        let (number, device) = (fields.next()?, fields.nth(1)?);
+        let (root, point) = (unescaped(fields.next()?), unescaped(fields.next()?));
+        Some(Self { number, device, root, point })
+    }
+}
+
+struct Search<'a> {
+    /// The path of the directories' parent, with a slash.
+    front: Vec<u8>,
+    names: HashMap<&'a [u8], usize>,
+    ids: HashMap<Identity, usize>,
+    origin: Option<Origin>,
+    /// The mount namespaces whose mounts have been looked at.
+    namespaces: HashSet<Vec<u8>>,
+    found: Holders,
+}
+
+impl Search<'_> {
+    /// Which directory a path is, or is in.
+    fn place(&self, path: &[u8]) -> Option<usize> {
+        self.place_below(&self.front, path)
+    }
+
+    fn place_below(&self, front: &[u8], path: &[u8]) -> Option<usize> {
+        let below = path.strip_prefix(front)?;
+        self.names.get(below.split(|b| *b == b'/').next()?).copied()
+    }
+
+    fn note(&mut self, place: Option<usize>, how: How, of: Option<(u32, &mut Proc)>) {
+        if let Some(slot) = place.and_then(|place| self.found.by.get_mut(place)).filter(|slot| slot.is_none())
+        {
+            let pid = of.as_ref().map(|(pid, _)| *pid);
+            let command = of.and_then(|(pid, proc)| proc.stat(pid).ok()).map(|stat| stat.command());
+            *slot = Some(Holder { pid, command: command.unwrap_or_default(), how });
+        }
+    }
+
+    /// What is mounted on the directories or in them, and what shows a part of them elsewhere.
+    fn mounts(&mut self, text: &[u8]) {
+        for line in text.split(|b| *b == b'\n') {
+            let Some(mount) = Mount::parse(line) else { continue };
+            let origin = self.origin.as_ref().filter(|origin| origin.device == mount.device);
+            let shown = origin.and_then(|origin| self.place_below(&origin.front, &mount.root));
+            self.note(self.place(&mount.point).or(shown), How::Mount, None);
+            // Only with this option are there processes that are not shown at all.
+            let proc = line.windows(12).any(|w| w == b" - proc proc");
+            self.found.hidden |= proc && line.windows(8).any(|w| w == b"hidepid=");
+        }
+    }
+
+    /// `/proc/net/unix` (`proc_net(5)`): a bound socket has no path in `/proc/PID/fd`.
+    fn sockets(&mut self) {
+        // Without networking there is no such list, and no such socket.
+        let text = std::fs::read("/proc/net/unix").unwrap_or_default();
+        for line in text.split(|b| *b == b'\n') {
+            if let Some(at) = line.iter().position(|b| *b == b'/') {
+                self.note(self.place(&line[at..]), How::Socket, None);
+            }
+        }
+    }
+
+    fn processes(&mut self) -> io::Result<()> {
+        let mut proc = Proc::open()?;
+        let own = proc.link(c"self/ns/mnt")?.into_bytes();
+        self.namespaces.insert(own.clone());
+        let mut all = Vec::new();
+        proc.all(&mut all)?;
+        for pid in all {
+            if self.process(&mut proc, pid).is_err() && proc.may_hold(pid) {
+                self.found.unseen += 1;
+            }
+            let Ok(namespace) = proc.link(&path(pid, "ns/mnt")) else { continue };
+            let namespace = namespace.into_bytes();
+            self.found.elsewhere += u32::from(namespace != own);
+            if !self.namespaces.contains(&namespace)
+                && let Ok(mounts) = proc.whole(&format!("{pid}/mountinfo"))
+            {
+                self.namespaces.insert(namespace);
+                self.mounts(&mounts);
+            }
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, proc: &mut Proc, pid: u32) -> Result<(), Denied> {
+        let Ok(stat) = proc.stat(pid) else { return Ok(()) };
+        if stat.state != b'Z' || stat.is_dead() {
+            return self.task(proc, pid, &pid.to_string());
+        }
+        // The first thread has ended, and has nothing any more; the others have. One may be seen where another may not.
+        let others = proc.threads(pid).into_iter().filter(|thread| *thread != pid);
+        let looks: Vec<_> = others.map(|t| self.task(proc, pid, &format!("{pid}/task/{t}"))).collect();
+        looks.into_iter().collect()
+    }
+
+    /// A process or thread whose directory in `/proc` is `base`.
+    fn task(&mut self, proc: &mut Proc, pid: u32, base: &str) -> Result<(), Denied> {
+        self.links(proc, pid, base)?;
+        self.mappings(proc, pid, base)
+    }
+
+    /// What a process or thread holds through the links of its directory.
+    fn links(&mut self, proc: &mut Proc, pid: u32, base: &str) -> Result<(), Denied> {
+        for (name, how) in [("cwd", How::WorkingDirectory), ("root", How::Root), ("exe", How::Executable)] {
+            let Ok(name) = std::ffi::CString::new(format!("{base}/{name}")) else { continue };
+            let place = self.behind(proc.as_fd(), &name)?;
+            self.note(place, how, Some((pid, &mut *proc)));
+        }
+        let Some(list) = seen(proc.directory(&format!("{base}/fd")))? else { return Ok(()) };
+        let Ok(mut list) = Dir::new(list) else { return Ok(()) };
+        while let Some(Ok(entry)) = list.read() {
+            let Ok(at) = list.fd() else { break };
+            if !entry.file_name().to_bytes().starts_with(b".") {
+                let place = self.behind(at, entry.file_name())?;
+                self.note(place, How::Open, Some((pid, &mut *proc)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Which directory is behind a link of `/proc`, by its text, or as itself.
+    fn behind(&self, at: BorrowedFd<'_>, name: &CStr) -> Result<Option<usize>, Denied> {
+        let Some(text) = seen(rustix::fs::readlinkat(at, name, Vec::new()).map_err(Into::into))? else {
+            return Ok(None);
+        };
+        if !text.to_bytes().starts_with(b"/") {
+            return Ok(None);
+        }
+        Ok(self.place(text.to_bytes()).or_else(|| self.ids.get(&identity(at, name)?).copied()))
+    }
+
+    /// `/proc/PID/maps`, where a newline in a path is `\012`.
+    fn mappings(&mut self, proc: &mut Proc, pid: u32, base: &str) -> Result<(), Denied> {
+        let Some(text) = seen(proc.whole(&format!("{base}/maps")))? else { return Ok(()) };
+        for line in text.split(|b| *b == b'\n') {
+            let Some(at) = line.iter().position(|b| *b == b'/') else { continue };
+            let path = &line[at..];
+            let place = self.place(path).or_else(|| self.place(&unescaped(path)));
+            self.note(place, How::Mapped, Some((pid, &mut *proc)));
+        }
+        Ok(())
+    }
+}
+
+/// What is gone is nothing; what may not be looked at is said.
+fn seen<T>(looked: io::Result<T>) -> Result<Option<T>, Denied> {
+    match looked {
+        Ok(found) => Ok(Some(found)),
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Err(Denied),
+        Err(_) => Ok(None),
+    }
+}
+
+fn path(pid: u32, name: &str) -> std::ffi::CString {
+    std::ffi::CString::new(format!("{pid}/{name}")).unwrap_or_default()
+}
+
+/// `statx(2)` of what the kernel knows already: a file system that does not answer holds nobody up.
+fn identity(at: BorrowedFd<'_>, name: &CStr) -> Option<Identity> {
+    let found = match rustix::fs::statx(at, name, AtFlags::STATX_DONT_SYNC, StatxFlags::INO) {
+        Ok(found) => found,
+        Err(Errno::NOSYS | Errno::PERM) => {
+            let stat = rustix::fs::statat(at, name, AtFlags::empty()).ok()?;
+            return Some(Identity { device: stat.st_dev, inode: stat.st_ino });
+        }
+        Err(_) => return None,
+    };
+    let device = rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor);
+    Some(Identity { device, inode: found.stx_ino })
+}
+
+/// Octal escapes undone.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, after)) = rest.split_first() {
+        let digits = after.get(..3).filter(|d| first == b'\\' && d.iter().all(|d| (b'0'..=b'7').contains(d)));
+        let value = digits.map(|d| d.iter().fold(0u32, |v, d| v * 8 + u32::from(d - b'0')));
+        if let Some(byte) = value.and_then(|v| u8::try_from(v).ok()) {
+            out.push(byte);
+            rest = &after[3..];
+        } else {
+            out.push(first);
+            rest = after;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_undone_and_whatever_is_none_stays() {
+        for (text, plain) in [
+            ("a\\040b\\134c", "a b\\c"),
+            ("\\012", "\n"),
+            ("\\", "\\"),
+            ("\\01", "\\01"),
+            ("\\09x", "\\09x"),
+            ("\\777", "\\777"),
+        ] {
+            assert_eq!(unescaped(text.as_bytes()), plain.as_bytes(), "{text}");
+        }
+    }
+}

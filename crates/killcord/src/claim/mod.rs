@@ -1,0 +1,36 @@
+//! What an owner has on disk, and how others read it.
+//!
+//! A *claim* is a directory in the state root: `lease`, on which the owner and its guards hold a lock as long as
+//! they live; `owner`, the marker, which says whose it is; `jobs/ID`, one record for each job; `tmp/ID`, the jobs'
+//! own temporary directories; `control`, the socket of the warden. What lies in it is hostile input to everybody
+//! who reads it, and nothing of it is a secret.
+
+mod make;
+mod read;
+mod records;
+mod root;
+mod traces;
+
+pub(crate) mod sweeper;
+
+pub(crate) use make::{Claim, discard, seconds};
+pub(crate) use read::{Marker, Reading, claims};
+pub(crate) use root::Root;
+pub use root::STATE_VARIABLE;
+
+/// The lock.
+const LEASE: &str = "lease";
+/// The marker.
+const OWNER: &str = "owner";
+/// The jobs' records.
+const JOBS: &str = "jobs";
+/// The jobs' temporary directories.
+const TMP: &str = "tmp";
+/// The warden's socket.
+pub(crate) const CONTROL: &str = "control";
+/// What the name of a claim begins with.
+const CLAIM: &str = "c";
+/// What the name of something begins with that is being removed.
+const TRASH: &str = ".trash-";
+/// The directory of services in the state root.
+pub(crate) const SERVICES: &str = "services";
