@@ -232,7 +232,12 @@ fn what_was_changed_lately_stays() {
     let dir = profile(&scene, who, "a");
     // The default is an hour. A date that was set is not believed, but for the directory's own.
     let old = std::time::SystemTime::now() - Duration::from_secs(100_000);
-    fs::File::open(dir.join("Default/Cache/data")).unwrap().set_modified(old).unwrap();
+    for name in ["fifo", "link"] {
+        fs::remove_file(dir.join(name)).unwrap();
+    }
+    for name in ["Default/Cache/data", "Default/Cache", "Default", ""] {
+        fs::File::open(dir.join(name)).unwrap().set_modified(old).unwrap();
+    }
     for args in [&["--yes"][..], &["--yes", "--older-than", "1d"], &["--yes", "--older-than", "30m"]] {
         let (done, fates) = adopt(&scene, who, args);
         assert_eq!((done.code(), fates), (0, pairs(&[("a", "young")])), "{args:?}");

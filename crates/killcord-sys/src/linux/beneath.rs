@@ -67,8 +67,7 @@ pub(super) fn mount_of(fd: BorrowedFd<'_>) -> io::Result<u64> {
     number.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/self/fdinfo names no mount"))
 }
 
-// Making mounts that nobody else sees is one of the fixtures' calls.
-#[cfg(all(test, feature = "fixture"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use rustix::fs::{CWD, FileType};
@@ -102,6 +101,8 @@ mod tests {
         }
     }
 
+    // Making mounts that nobody else sees is one of the fixtures' calls.
+    #[cfg(feature = "fixture")]
     #[test]
     fn a_step_leads_into_no_mount_even_of_the_same_file_system() {
         if !rustix::process::geteuid().is_root() {

@@ -130,8 +130,8 @@ struct Removal<'a> {
 impl Removal<'_> {
     /// One entry of the deepest directory, or its end.
     fn step(&mut self) {
-        let Some(level) = self.levels.last_mut() else { return };
-        match level.dir.read() {
+        let read = self.levels.last_mut().and_then(|level| level.dir.read());
+        match read {
             Some(Ok(entry)) => {
                 let name = entry.file_name();
                 if name != c"." && name != c".." {
@@ -141,7 +141,6 @@ impl Removal<'_> {
             // A directory that somebody else has removed has no list any more.
             None | Some(Err(Errno::NOENT)) => self.end_of_list(),
             Some(Err(e)) => {
-                level.stuck = true;
                 self.fail(None, &e.into());
                 self.end_of_list();
             }
@@ -167,8 +166,7 @@ impl Removal<'_> {
                 level.dir.rewind();
                 self.levels.push(level);
             }
-            // Why it is not empty has been said.
-            Ok(Fate::Full) if level.stuck => self.stuck(),
+            // Where something in it is stuck, that is the first error, and this one is not said.
             Ok(Fate::Full) => self.fail(Some(&level.name), &Errno::NOTEMPTY.into()),
             Ok(fate) => self.done(&fate),
             Err(e) => self.fail(Some(&level.name), &e),
@@ -242,15 +240,11 @@ impl Removal<'_> {
         }
     }
 
-    fn stuck(&mut self) {
+    /// Keeps the first error, with the path of the entry in the deepest directory, or of that directory.
+    fn fail(&mut self, name: Option<&CStr>, error: &io::Error) {
         if let Some(level) = self.levels.last_mut() {
             level.stuck = true;
         }
-    }
-
-    /// Keeps the first error, with the path of the entry in the deepest directory, or of that directory.
-    fn fail(&mut self, name: Option<&CStr>, error: &io::Error) {
-        self.stuck();
         if self.error.is_some() {
             return;
         }
