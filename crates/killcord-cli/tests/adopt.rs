@@ -282,31 +282,41 @@ fn a_mount_keeps_its_directory_and_what_it_shows() {
     precious(&scene);
 }
 
-#[test]
-fn a_bind_mount_in_another_mount_namespace_keeps_its_source() {
-    if !is_root() {
-        skip!(Need::Root);
-    }
+/// A directory of the host is shown in another mount namespace, as a container has it, and a file of a leftover is open
+/// there under that path. Returns the fate meanwhile, and how the leftover was used.
+fn in_a_container(shown: &str, path: &str) -> (Vec<(String, String)>, String) {
     let scene = Scene::new();
-    let dir = profile(&scene, Who::Root, "shared");
+    profile(&scene, Who::Root, "shared");
     fs::create_dir(scene.path("inside")).unwrap();
-    // As a container has a directory of the host.
-    let script = "mount --bind \"$1\" \"$2\" && cd / && exec \"$3\" open \"$2/Default/Cache/data\"";
+    let script = "mount --bind \"$1\" \"$2\" && cd / && exec \"$4\" open \"$2/$3\"";
     let mut container = scene.command(Who::Root, "unshare");
-    container
-        .args(["--mount", "sh", "-c", script, "sh"])
-        .arg(&dir)
-        .arg(scene.path("inside"))
-        .arg(bin("kc-hold"));
-    let mut container = Running::start(&mut container);
+    container.args(["--mount", "sh", "-c", script, "sh"]).arg(scene.path(shown)).arg(scene.path("inside"));
+    let mut container = Running::start(container.arg(path).arg(bin("kc-hold")));
     container.stdout.expect("ok\n", SOON).unwrap();
-    let (done, fates) = adopt(&scene, Who::Root, &["--older-than", "0", "--yes"]);
-    assert_eq!(fates, pairs(&[("shared", "in_use")]));
-    assert!(parsed(&done)["processes_in_other_mount_namespaces"].as_u64().unwrap() > 0);
+    let (done, meanwhile) = adopt(&scene, Who::Root, &["--older-than", "0", "--yes"]);
+    let object = parsed(&done);
+    assert!(object["processes_in_other_mount_namespaces"].as_u64().unwrap() > 0);
     container.close_stdin();
     assert!(container.wait(SOON).is_some());
     let (_, fates) = adopt(&scene, Who::Root, &["--older-than", "0", "--yes"]);
     assert_eq!(fates, pairs(&[("shared", "removed")]));
+    (meanwhile, object["entries"][0]["why"].to_string())
+}
+
+#[test]
+fn what_a_container_was_given_or_has_open_under_another_path_stays() {
+    if !is_root() {
+        skip!(Need::Root);
+    }
+    let (fates, why) = in_a_container("tmp/other_tool-shared/Default", "Cache/data");
+    assert_eq!(fates, pairs(&[("shared", "in_use")]));
+    assert!(why.contains("mounted"), "{why}");
+    let file = "other_tool-shared/Default/Cache/data";
+    for (shown, path) in [("tmp", file), ("", &format!("tmp/{file}"))] {
+        let (fates, why) = in_a_container(shown, path);
+        assert_eq!(fates, pairs(&[("shared", "in_use")]), "{shown}");
+        assert!(why.contains("has it open"), "{why}");
+    }
 }
 
 #[test]

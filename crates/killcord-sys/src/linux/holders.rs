@@ -1,8 +1,9 @@
 //! Who uses some directories: by what `/proc` says of every process, of sockets, and of mounts.
 //!
-//! It is a look from outside. What it finds is in use; what it does not find may be used by a process that it may not
-//! look into, or under another path in another mount namespace.
+//! It is a look from outside. What it finds is in use, or is another directory of the same path in another mount
+//! namespace; what it does not find may be used by a process that it may not look into.
 
+use super::mountinfo::{Mount, Origin, unescaped};
 use super::proc::Proc;
 use crate::contract::entries::Identity;
 pub use crate::contract::holders::{Holder, Holders, How};
@@ -21,7 +22,7 @@ use std::path::Path;
 /// for the directory itself, by device and inode. A process whose first thread has ended is looked at thread by
 /// thread; other threads with descriptors of their own (`CLONE_FILES` undone) are not told apart. Beyond processes:
 /// sockets that are bound below by an absolute path, in our network namespace, and mounts on, in, or of a part of it,
-/// in every mount namespace that a process shows us.
+/// in every mount namespace that a process shows us. Paths are known as each of these has them.
 ///
 /// # Errors
 /// When `/proc` is not there or not ours: nothing is known then.
@@ -30,15 +31,16 @@ pub fn of(parent: &Path, directories: &[(&OsStr, Identity)]) -> io::Result<Holde
     if front.last() != Some(&b'/') {
         front.push(b'/');
     }
+    let mounts = std::fs::read("/proc/self/mountinfo")?;
     let mut search = Search {
-        origin: Origin::of(parent, &front)?,
-        front,
+        origin: Origin::of(parent, &front, &mounts)?,
+        fronts: vec![front],
         names: directories.iter().enumerate().map(|(i, (name, _))| (name.as_bytes(), i)).collect(),
         ids: directories.iter().enumerate().map(|(i, (_, id))| (*id, i)).collect(),
         namespaces: HashSet::new(),
         found: Holders { by: vec![None; directories.len()], unseen: 0, elsewhere: 0, hidden: false },
     };
-    search.mounts(&std::fs::read("/proc/self/mountinfo")?);
+    search.mounts(&mounts);
     search.sockets();
     search.processes()?;
     Ok(search.found)
@@ -47,56 +49,9 @@ pub fn of(parent: &Path, directories: &[(&OsStr, Identity)]) -> io::Result<Holde
 /// Whether we may not look.
 struct Denied;
 
-/// Where the directories' parent is in its file system, whatever shows it.
-struct Origin {
-    /// The device, as mountinfo has it.
-    device: Vec<u8>,
-    /// The path from the root of the file system, with a slash.
-    front: Vec<u8>,
-}
-
-impl Origin {
-    /// From the mount that the parent is on; `None` when that is not listed.
-    fn of(parent: &Path, front: &[u8]) -> io::Result<Option<Self>> {
-        let mount = super::beneath::mount_of(super::entries::open(parent)?.as_fd())?.to_string();
-        let text = std::fs::read("/proc/self/mountinfo")?;
-        let found =
-            text.split(|b| *b == b'\n').filter_map(Mount::parse).find(|m| m.number == mount.as_bytes());
-        Ok(found.and_then(|m| {
-            let mut path = m.root;
-            let below = front.strip_prefix(m.point.as_slice())?;
-            if path.last() == Some(&b'/') {
-                path.pop();
-            }
-            if !below.starts_with(b"/") {
-                path.push(b'/');
-            }
-            path.extend(below);
-            Some(Self { device: m.device.to_vec(), front: path })
-        }))
-    }
-}
-
-/// A line of mountinfo (`proc_pid_mountinfo(5)`).
-struct Mount<'a> {
-    number: &'a [u8],
-    device: &'a [u8],
-    root: Vec<u8>,
-    point: Vec<u8>,
-}
-
-impl<'a> Mount<'a> {
-    fn parse(line: &'a [u8]) -> Option<Self> {
-        let mut fields = line.split(|b| *b == b' ');
-        let (number, device) = (fields.next()?, fields.nth(1)?);
-        let (root, point) = (unescaped(fields.next()?), unescaped(fields.next()?));
-        Some(Self { number, device, root, point })
-    }
-}
-
 struct Search<'a> {
-    /// The path of the directories' parent, with a slash.
-    front: Vec<u8>,
+    /// The paths of the directories' parent, with a slash each: ours first, then those under which mounts show it.
+    fronts: Vec<Vec<u8>>,
     names: HashMap<&'a [u8], usize>,
     ids: HashMap<Identity, usize>,
     origin: Option<Origin>,
@@ -108,7 +63,7 @@ struct Search<'a> {
 impl Search<'_> {
     /// Which directory a path is, or is in.
     fn place(&self, path: &[u8]) -> Option<usize> {
-        self.place_below(&self.front, path)
+        self.fronts.iter().find_map(|front| self.place_below(front, path))
     }
 
     fn place_below(&self, front: &[u8], path: &[u8]) -> Option<usize> {
@@ -125,17 +80,20 @@ impl Search<'_> {
         }
     }
 
-    /// What is mounted on the directories or in them, and what shows a part of them elsewhere.
-    fn mounts(&mut self, text: &[u8]) {
-        for line in text.split(|b| *b == b'\n') {
-            let Some(mount) = Mount::parse(line) else { continue };
-            let origin = self.origin.as_ref().filter(|origin| origin.device == mount.device);
-            let shown = origin.and_then(|origin| self.place_below(&origin.front, &mount.root));
-            self.note(self.place(&mount.point).or(shown), How::Mount, None);
-            // Only with this option are there processes that are not shown at all.
-            let proc = line.windows(12).any(|w| w == b" - proc proc");
-            self.found.hidden |= proc && line.windows(8).any(|w| w == b"hidepid=");
+    /// What is mounted on the directories or in them, what shows a part of them elsewhere, and what shows all of them.
+    fn mounts(&mut self, list: &[u8]) {
+        for mount in Mount::all(list) {
+            let origin = self.origin.as_ref().filter(|origin| origin.is_on(&mount));
+            let part = origin.and_then(|origin| self.place_below(&origin.front, &mount.root));
+            let all = origin.and_then(|origin| origin.shown_by(&mount));
+            self.note(self.place(&mount.point).or(part), How::Mount, None);
+            self.fronts.extend(all.filter(|front| !self.fronts.contains(front)));
         }
+        // Only with this option are there processes that are not shown at all.
+        self.found.hidden |= list.split(|b| *b == b'\n').any(|line| {
+            let has = |text: &[u8]| line.windows(text.len()).any(|w| w == text);
+            has(b" - proc proc") && has(b"hidepid=")
+        });
     }
 
     /// `/proc/net/unix` (`proc_net(5)`): a bound socket has no path in `/proc/PID/fd`.
@@ -156,20 +114,25 @@ impl Search<'_> {
         let mut all = Vec::new();
         proc.all(&mut all)?;
         for pid in all {
+            self.namespace(&mut proc, pid, &own);
             if self.process(&mut proc, pid).is_err() && proc.may_hold(pid) {
                 self.found.unseen += 1;
             }
-            let Ok(namespace) = proc.link(&path(pid, "ns/mnt")) else { continue };
-            let namespace = namespace.into_bytes();
-            self.found.elsewhere += u32::from(namespace != own);
-            if !self.namespaces.contains(&namespace)
-                && let Ok(mounts) = proc.whole(&format!("{pid}/mountinfo"))
-            {
-                self.namespaces.insert(namespace);
-                self.mounts(&mounts);
-            }
         }
         Ok(())
+    }
+
+    /// The mounts of a process, if it has others than those before it. Its paths are as they show them.
+    fn namespace(&mut self, proc: &mut Proc, pid: u32, own: &[u8]) {
+        let Ok(namespace) = proc.link(&path(pid, "ns/mnt")) else { return };
+        let namespace = namespace.into_bytes();
+        self.found.elsewhere += u32::from(namespace != own);
+        if !self.namespaces.contains(&namespace)
+            && let Ok(mounts) = proc.whole(&format!("{pid}/mountinfo"))
+        {
+            self.namespaces.insert(namespace);
+            self.mounts(&mounts);
+        }
     }
 
     fn process(&mut self, proc: &mut Proc, pid: u32) -> Result<(), Denied> {
@@ -257,41 +220,4 @@ fn identity(at: BorrowedFd<'_>, name: &CStr) -> Option<Identity> {
     };
     let device = rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor);
     Some(Identity { device, inode: found.stx_ino })
-}
-
-/// Octal escapes undone.
-fn unescaped(text: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&first, after)) = rest.split_first() {
-        let digits = after.get(..3).filter(|d| first == b'\\' && d.iter().all(|d| (b'0'..=b'7').contains(d)));
-        let value = digits.map(|d| d.iter().fold(0u32, |v, d| v * 8 + u32::from(d - b'0')));
-        if let Some(byte) = value.and_then(|v| u8::try_from(v).ok()) {
-            out.push(byte);
-            rest = &after[3..];
-        } else {
-            out.push(first);
-            rest = after;
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn escapes_are_undone_and_whatever_is_none_stays() {
-        for (text, plain) in [
-            ("a\\040b\\134c", "a b\\c"),
-            ("\\012", "\n"),
-            ("\\", "\\"),
-            ("\\01", "\\01"),
-            ("\\09x", "\\09x"),
-            ("\\777", "\\777"),
-        ] {
-            assert_eq!(unescaped(text.as_bytes()), plain.as_bytes(), "{text}");
-        }
-    }
 }

@@ -12,6 +12,7 @@ pub mod holders;
 pub mod leader;
 pub mod limits;
 pub mod mark;
+mod mountinfo;
 pub mod namespace;
 pub mod pidfd;
 pub mod place;
