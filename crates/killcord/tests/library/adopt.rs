@@ -9,7 +9,7 @@ use killcord_testkit::{Running, bin};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 trials![
     a_user_that_came_after_the_look_keeps_the_directory,
@@ -17,6 +17,7 @@ trials![
     another_directory_of_the_same_name_is_not_the_one_that_was_found,
     a_directory_that_is_gone_or_was_removed_twice_is_no_failure,
     of_two_at_once_one_removes_it,
+    heavy_whoever_comes_by_its_name_while_it_goes_keeps_it,
 ];
 
 /// A directory in the temp directory of this process, which has a name that no other test uses.
@@ -123,4 +124,33 @@ fn of_two_at_once_one_removes_it() {
         assert_eq!(removed, 1, "{outcomes:?}");
         assert!(!dir.0.exists());
     }
+}
+
+fn heavy_whoever_comes_by_its_name_while_it_goes_keeps_it() {
+    const ROUNDS: u32 = 150;
+    let (mut kept, mut went, mut longest) = (0, 0, Duration::from_millis(5));
+    for round in 0..ROUNDS {
+        let dir = Left::make();
+        let left = dir.look(Duration::ZERO);
+        let begun = Instant::now();
+        let (outcome, opened) = std::thread::scope(|scope| {
+            let comes = begun + longest * (round % 50) / 50;
+            let file = dir.0.join("sub/file");
+            let other = scope.spawn(move || {
+                while Instant::now() < comes {
+                    std::hint::spin_loop();
+                }
+                fs::File::open(file)
+            });
+            let outcome = left.remove(&left.found[0]);
+            longest = begun.elapsed();
+            (outcome, other.join().unwrap())
+        });
+        match (outcome, opened) {
+            (Outcome::Removed(_), Err(_)) => went += 1,
+            (Outcome::Stays(_), _) => kept += 1,
+            other => panic!("{other:?} in round {round}"),
+        }
+    }
+    assert!(kept > 0 && went > 0, "{kept} kept, {went} went");
 }
