@@ -40,7 +40,13 @@ pub enum BadPrefix {
     /// It is no beginning of a name.
     #[error("a prefix is the beginning of a name in the temp directory, without `/`")]
     Slash,
+    /// It fits killcord's own state directory, whose content is removed by proof.
+    #[error("killcord's own directory begins so: a plain `killcord sweep` looks after it")]
+    Ours,
 }
+
+/// What the name of the state directory in the temp directory begins with; the user's number follows.
+const OURS: &str = "killcord-";
 
 impl FromStr for Prefix {
     type Err = BadPrefix;
@@ -50,6 +56,10 @@ impl FromStr for Prefix {
             Err(BadPrefix::Slash)
         } else if text.chars().count() < 3 {
             Err(BadPrefix::Short)
+        } else if OURS.starts_with(text)
+            || text.strip_prefix(OURS).is_some_and(|uid| uid.bytes().all(|b| b.is_ascii_digit()))
+        {
+            Err(BadPrefix::Ours)
         } else {
             Ok(Self(text.to_owned()))
         }
@@ -245,6 +255,10 @@ mod tests {
             ("a/b", Err(BadPrefix::Slash)),
             ("/", Err(BadPrefix::Slash)),
             ("../x", Err(BadPrefix::Slash)),
+            ("kil", Err(BadPrefix::Ours)),
+            ("killcord-", Err(BadPrefix::Ours)),
+            ("killcord-10", Err(BadPrefix::Ours)),
+            ("killcord-test", Ok(Prefix("killcord-test".to_owned()))),
             ("abc", Ok(Prefix("abc".to_owned()))),
         ] {
             assert_eq!(text.parse(), want, "{text:?}");
