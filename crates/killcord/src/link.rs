@@ -1,6 +1,6 @@
 //! The owner's side of the sockets: the link to a warden, and the cords of jobs.
 
-use crate::claim::Claim;
+use crate::claim::{Claim, sweeper};
 use crate::keeper::Handed;
 use crate::message::{self, Incoming};
 use crate::warden;
@@ -33,11 +33,14 @@ struct Call {
     owner: bool,
     /// Whether there is a claim.
     claim: bool,
+    /// Whether it is to sweep.
+    sweeps: bool,
 }
 
 impl std::fmt::Display for Call {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {} {}", self.version, u8::from(self.owner), u8::from(self.claim))
+        let flags = [self.owner, self.claim, self.sweeps].map(u8::from);
+        write!(f, "{} {} {} {}", self.version, flags[0], flags[1], flags[2])
     }
 }
 
@@ -45,7 +48,8 @@ impl Call {
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let version = words.next()?.parse().ok()?;
-        Some(Self { version, owner: words.next()? == "1", claim: words.next()? == "1" })
+        let mut flag = || words.next().map(|word| word == "1");
+        Some(Self { version, owner: flag()?, claim: flag()?, sweeps: flag()? })
     }
 }
 
@@ -66,7 +70,7 @@ pub(crate) fn become_warden_if_called() {
         owner_pid: None,
         stay_in_session: false,
         claim: claim.map(|dir| (dir, path.into())),
-        sweeps: true,
+        sweeps: call.sweeps,
         first: None,
     })
 }
@@ -187,7 +191,8 @@ impl Link {
         let (ours, theirs) = socket::pair()?;
         let pid = process::own_pid();
         let owner = Pidfd::open(pid).ok().map(OwnedFd::from);
-        let call = Call { version: VERSION, owner: owner.is_some(), claim: claim.is_some() };
+        let sweeps = sweeper::is_ours();
+        let call = Call { version: VERSION, owner: owner.is_some(), claim: claim.is_some(), sweeps };
         let mut env = vec![CString::new(format!("{CALL}={call}"))?];
         let mut moves = vec![(theirs.as_fd(), CONTROL_AT)];
         moves.extend(owner.as_ref().map(|fd| (fd.as_fd(), OWNER_AT)));

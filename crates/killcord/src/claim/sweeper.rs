@@ -6,7 +6,7 @@ use super::{Root, TRASH, make, traces};
 use crate::error::Error;
 use crate::numbers;
 use crate::service;
-use killcord_model::id::JobId;
+use killcord_model::id::{JOB_VARIABLE, JobId};
 use killcord_model::record::{Job, Place};
 use killcord_model::sweep::{self, JobsProof, LeaseProof, OwnerProof, Reason, Verdict};
 use killcord_sys::os::{AsFd, OsStrExt};
@@ -326,6 +326,12 @@ fn has_others(root: &Root, own: Option<&OsStr>) -> bool {
         claim && own.is_none_or(|own| own.as_bytes() != name)
     };
     files::has_name(root.as_fd(), other).unwrap_or(false)
+}
+
+/// Whether it is for this process to sweep. In a job it is for the job's owner: what sweeps on behind our own end
+/// would be a leftover there.
+pub(crate) fn is_ours() -> bool {
+    std::env::var_os(JOB_VARIABLE).is_none()
 }
 
 /// Forks a process that sweeps, if there is anything but our own claim: bounded, with nothing of ours open, and only

@@ -137,7 +137,7 @@ impl Runner {
         let forked = Link::fork_with(on_terminal, request, streams, claim.as_ref());
         let (owner, job) = forked.map_err(Error::io("fork the warden"))?;
         // The job is on its way: what follows delays nobody.
-        spare.extend(claim.as_ref().and_then(sweeper::in_background));
+        spare.extend(claim.as_ref().filter(|_| sweeper::is_ours()).and_then(sweeper::in_background));
         Ok(Self {
             owner: Some(owner),
             claim,
