@@ -214,6 +214,7 @@ pub mod files {
         fn make_file_at(at: BorrowedFd<'_>, name: &OsStr) -> OwnedFd;
         fn append_at(at: BorrowedFd<'_>, name: &OsStr) -> OwnedFd;
         fn write_whole_at(at: BorrowedFd<'_>, temporary: &OsStr, name: &OsStr, data: &[u8]) -> ();
+        fn overwrite_at(at: BorrowedFd<'_>, name: &OsStr, text: &[u8]) -> ();
         fn open_own_at(at: BorrowedFd<'_>, name: &OsStr) -> OwnedFd;
         fn read_own_at(at: BorrowedFd<'_>, name: &OsStr, most: usize) -> Vec<u8>;
         fn unlink_at(at: BorrowedFd<'_>, name: &OsStr) -> ();

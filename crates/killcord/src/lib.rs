@@ -41,7 +41,8 @@ mod asynchronous;
 mod claim;
 mod command;
 mod error;
-mod hooks;
+#[doc(hidden)]
+pub mod hooks;
 mod job;
 mod keeper;
 mod link;

@@ -12,11 +12,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 impl Claim {
-    /// Writes down a job, or how it stands now.
+    /// Writes down a job, or how it stands now. The first record is written beside its name and renamed; what follows
+    /// is written over it, since nobody acts upon a record while one who could write it lives.
     pub(crate) fn record(&self, job: JobId, what: &Job) -> io::Result<()> {
         let text = record::encode(what).map_err(io::Error::other)?;
         let name = job.to_string();
-        files::write_whole_at(self.jobs.as_fd(), format!(".{name}").as_ref(), name.as_ref(), &text)?;
+        match what.state {
+            record::State::Reserved => {
+                files::write_whole_at(self.jobs.as_fd(), format!(".{name}").as_ref(), name.as_ref(), &text)?;
+            }
+            record::State::Started | record::State::Released => {
+                files::overwrite_at(self.jobs.as_fd(), name.as_ref(), &text)?;
+            }
+        }
         hooks::point(match what.state {
             record::State::Reserved => "job.reserved",
             record::State::Started => "job.recorded",
