@@ -263,6 +263,9 @@ pub(crate) mod leader {
         /// The read end of the pipe for a failure: its end without a word means that exec has happened, or
         /// that the child was killed before it.
         pub failure: OwnedFd,
+        /// What it uses of us until then.
+        #[cfg_attr(not(test), expect(dead_code, reason = "it is there to be dropped"))]
+        pub(crate) lending: crate::leader::Lending,
     }
 
     /// A step that failed in the child.

@@ -245,6 +245,9 @@ pub mod leader {
     use super::*;
     pub use crate::contract::leader::{Failure, Leader, Plan, Session, Stages};
 
+    #[derive(Debug)]
+    pub struct Lending(Never);
+
     impl Plan<'_> {
         pub fn start(&self) -> io::Result<Leader> {
             refused()

@@ -1,6 +1,6 @@
 //! A pid namespace whose init is the keeper (`pid_namespaces(7)`).
 
-use super::leader::copy_process;
+use super::clone::copy_process;
 use super::process::Fork;
 pub use crate::contract::namespace::Through;
 use rustix::mount::{MountFlags, MountPropagationFlags};

@@ -2,7 +2,7 @@
 //! worked; none goes by a version number.
 
 use super::child::{self, Change, Wait};
-use super::leader::copy_process;
+use super::clone::copy_process;
 use super::namespace::{self, Through};
 use super::process::{self, Fork};
 use std::io;

@@ -7,14 +7,12 @@
 //! host's own does not see it (`__WCLONE`, `wait(2)`).
 
 use super::signals::Set;
+use super::stack::Stack;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
-
-/// Enough for two functions that make system calls; guard pages would cost more than they find here.
-const STACK: usize = 64 * 1024;
 
 /// What the two processes share with the host while they live in its memory.
 struct Shared {
@@ -32,7 +30,7 @@ extern "C" fn intermediate(shared: *mut libc::c_void) -> i32 {
     // SAFETY: the host sleeps in clone until we exit, and the structure is on its stack.
     let state = unsafe { &*shared.cast::<Shared>() };
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: the stack is as large as STACK and used by nobody else; we sleep until the child has
+    // SAFETY: the stack is large enough and used by nobody else; we sleep until the child has
     // executed or exited.
     if unsafe { libc::clone(executed, state.inner_stack, flags, shared) } < 0 {
         state.errno.store(errno(), Ordering::Relaxed);
@@ -61,31 +59,6 @@ extern "C" fn executed(shared: *mut libc::c_void) -> i32 {
 
 fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
-}
-
-/// A stack that is unmapped when it is no longer needed.
-struct Stack(*mut libc::c_void);
-
-impl Stack {
-    fn new() -> io::Result<Self> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping that touches nothing that exists.
-        let start = unsafe { libc::mmap(ptr::null_mut(), STACK, access, flags, -1, 0) };
-        if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(Self(start)) }
-    }
-
-    /// Stacks grow downwards on every architecture that is supported here.
-    fn top(&self) -> *mut libc::c_void {
-        self.0.wrapping_byte_add(STACK)
-    }
-}
-
-impl Drop for Stack {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `new`, and whoever ran on it has executed or exited.
-        unsafe { libc::munmap(self.0, STACK) };
-    }
 }
 
 /// Executes a program as a process that is not our child: it is a child of the nearest subreaper, or of
