@@ -14,7 +14,7 @@ use std::io;
 /// # Errors
 /// `EAGAIN` at the process limit, `ENOMEM`; `EDEADLK` in a threaded process.
 pub fn fork() -> io::Result<Fork> {
-    if threads() > 1 {
+    if has_threads() {
         return Err(io::Error::from_raw_os_error(libc::EDEADLK));
     }
     fork_alone()
@@ -177,7 +177,7 @@ pub fn stop_self() -> io::Result<()> {
 /// # Errors
 /// `EDEADLK` in a process with more than one thread: another one may be reading the environment.
 pub fn remove_variables(names: &[&str]) -> io::Result<()> {
-    if threads() > 1 {
+    if has_threads() {
         return Err(io::Error::from_raw_os_error(libc::EDEADLK));
     }
     for name in names {
@@ -187,10 +187,10 @@ pub fn remove_variables(names: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// How many threads this process has, from the link count of `/proc/self/task`; one, where that cannot be
-/// read.
-fn threads() -> u64 {
-    rustix::fs::stat("/proc/self/task").map_or(1, |s| s.st_nlink.saturating_sub(2))
+/// Whether this process has more than one thread, from the link count of `/proc/self/task`, which is two more;
+/// no, where that cannot be read. The count's type is not the same on every architecture.
+fn has_threads() -> bool {
+    rustix::fs::stat("/proc/self/task").is_ok_and(|s| s.st_nlink > 3)
 }
 
 /// Whether a process group has a member, zombies included (`kill(2)` with signal 0, which sends none).
