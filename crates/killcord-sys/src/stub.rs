@@ -84,6 +84,7 @@ pub mod cgroup {
     impl Leaf {
         refuse! {
             fn open(dir: OwnedFd) -> Self;
+            fn from_open(parts: [OwnedFd; 3]) -> Self;
         }
 
         pub fn dir(&self) -> BorrowedFd<'_> {
@@ -247,6 +248,8 @@ pub mod leader {
 
     #[derive(Debug)]
     pub struct Lending(Never);
+
+    pub fn raise_ahead(_: i32) {}
 
     impl Plan<'_> {
         pub fn start(&self) -> io::Result<Leader> {
@@ -420,6 +423,7 @@ pub mod proc {
     impl Proc {
         refuse! {
             fn open() -> Self;
+            fn look() -> ();
         }
 
         pub fn stat(&mut self, _: u32) -> io::Result<Stat> {
@@ -593,6 +597,8 @@ pub mod signals {
 
     pub fn reset(_: i32) {}
 
+    pub fn reset_all() {}
+
     #[derive(Debug)]
     pub struct SignalFd(Never);
 
@@ -705,6 +711,12 @@ pub mod tree {
         }
 
         pub fn proc(&mut self) -> &mut Proc {
+            match self.0 {}
+        }
+    }
+
+    impl AsFd for Tree {
+        fn as_fd(&self) -> BorrowedFd<'_> {
             match self.0 {}
         }
     }

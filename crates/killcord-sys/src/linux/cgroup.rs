@@ -234,6 +234,14 @@ impl Leaf {
         Ok(Self { dir, events, killer })
     }
 
+    /// What somebody else has opened: the directory, `cgroup.events`, `cgroup.kill`.
+    ///
+    /// # Errors
+    /// `Unsupported` elsewhere.
+    pub fn from_open([dir, events, kill]: [OwnedFd; 3]) -> io::Result<Self> {
+        Ok(Self { dir, events, killer: Killer::Kill(kill) })
+    }
+
     /// The directory, for `CLONE_INTO_CGROUP`.
     pub fn dir(&self) -> BorrowedFd<'_> {
         self.dir.as_fd()

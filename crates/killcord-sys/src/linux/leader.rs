@@ -8,7 +8,8 @@ mod child;
 
 use super::clone::copy_process;
 use super::lend::Lent;
-use super::oom::Raised;
+use super::oom;
+pub use super::oom::raise_ahead;
 pub use crate::contract::leader::{Failure, Leader, Plan, Session, Stages};
 use child::Orders;
 use std::ffi::CString;
@@ -68,16 +69,13 @@ impl Strings {
 
 /// What a child in our memory keeps us from giving up, until it has executed or ended.
 #[derive(Debug)]
-pub struct Lending {
-    orders: Lent<Orders>,
-    raised: Option<Raised>,
-}
+pub struct Lending(Lent<Orders>);
 
 impl Drop for Lending {
     fn drop(&mut self) {
         // Before that it would be the child's value as well.
-        if let Some(raised) = self.raised.take_if(|_| self.orders.has_left()) {
-            raised.lower();
+        if self.0.has_left() {
+            oom::lower();
         }
     }
 }
@@ -93,10 +91,10 @@ impl Plan<'_> {
         // A leader that is stopped before exec must not hold up the keeper that asks how far it is.
         super::descriptors::never_wait(read.as_fd())?;
         let mut copies = Vec::new();
-        let orders = Lent::new(self.orders(&write, &mut copies)?)?;
-        let lending = Lending { orders, raised: Raised::by(self.oom_score_adj) };
-        let what = lending.orders.what().cast();
-        let (pid, pidfd) = match lending.orders.to_child(child::enter, self.born_in) {
+        let lending = Lending(Lent::new(self.orders(&write, &mut copies)?)?);
+        oom::raise(self.oom_score_adj);
+        let what = lending.0.what().cast();
+        let (pid, pidfd) = match lending.0.to_child(child::enter, self.born_in) {
             // Whoever does not let us share memory, or is no architecture on which we know how to, may still let
             // us be copied. If not, that is the answer.
             Err(_) => copy_process(0, self.born_in)?,
@@ -138,6 +136,7 @@ impl Plan<'_> {
             nice: self.nice,
             session: self.session,
             ignored: self.ignored.clone(),
+            all_default: super::signals::are_all_default(),
             under_init: self.under_init,
             stages: self.stages,
         })
@@ -218,7 +217,7 @@ mod tests {
         let (read, write) = full_pipe();
         let leader = start(&[c"/bin/sh"], "exit 7", vec![write.as_fd()]);
         // We go on while it hangs, which a child that had to be waited for would not let us.
-        assert!(!leader.lending.orders.has_left());
+        assert!(!leader.lending.0.has_left());
         let (pid, failure) = (leader.pid, leader.failure.try_clone().unwrap());
         drop(leader);
         // Whoever gave the memory back would be given it again for these.
@@ -234,14 +233,14 @@ mod tests {
     fn the_end_of_the_pipe_says_that_the_child_has_left() {
         let leader = start(&[c"/nowhere/sh", c"/bin/sh"], "sleep 5", Vec::new());
         assert_eq!(word(&leader), []);
-        assert!(leader.lending.orders.has_left());
+        assert!(leader.lending.0.has_left());
         crate::child::signal(leader.pid, libc::SIGKILL).unwrap();
         wait_for(leader.pid).unwrap();
         let failed = start(&[c"/nowhere/sh"], "", Vec::new());
         let failure = Failure { stage: 9, errno: libc::ENOENT, path: 0 };
         assert_eq!(Failure::from_bytes(&word(&failed)), Some(failure));
         assert_eq!(wait_for(failed.pid).unwrap(), Wait::Child(failed.pid, Change::Exited(127)));
-        assert!(failed.lending.orders.has_left());
+        assert!(failed.lending.0.has_left());
     }
 
     #[test]

@@ -8,44 +8,43 @@ use rustix::fs::{Mode, OFlags};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// What it was before it was first raised: the next child is made when the last may not have left.
 static OWN: OnceLock<i32> = OnceLock::new();
+/// By how much it has been raised.
+static RAISED: AtomicI32 = AtomicI32::new(0);
 
-/// Our own value, raised. Dropping it leaves it raised.
-#[derive(Debug)]
-pub(super) struct Raised {
-    file: OwnedFd,
-    own: i32,
+/// Raises our own value for a child that is not made yet, where that takes no time from anybody. A child that is
+/// to have this gets it for nothing; for any other it is changed again.
+pub fn raise_ahead(more: i32) {
+    raise(more);
 }
 
-impl Raised {
-    /// Adds to our own value. `None` where `/proc` is missing or read-only: that the OOM killer prefers a job
-    /// is a kindness to its guards and no part of the boundary.
-    pub(super) fn by(more: i32) -> Option<Self> {
-        if more == 0 {
-            return None;
-        }
-        let file = open().ok()?;
-        let mut text = [0u8; 16];
-        let read = rustix::io::read(&file, &mut text).ok()?;
-        let own = *OWN.get_or_init(|| text.get(..read).and_then(parse).unwrap_or(0));
-        let raised = Self { file, own };
-        raised.put(own.saturating_add(more).clamp(-1000, 1000)).ok()?;
-        Some(raised)
+/// Adds to our own value, for a child that is made next. Where `/proc` is missing or read-only nothing is changed:
+/// that the OOM killer prefers a job is a kindness to its guards and no part of the boundary.
+pub(super) fn raise(more: i32) {
+    if RAISED.load(Ordering::Relaxed) != more {
+        let _ = put(more);
     }
+}
 
-    /// Undoes it. Whoever raised a value may lower it as far.
-    pub(super) fn lower(&self) {
-        // A guard that stays as likely to be ended as its job is still a guard.
-        let _ = self.put(self.own);
-    }
+/// Undoes it. Whoever raised a value may lower it as far; a guard that stays as likely to be ended as its job is
+/// still a guard.
+pub(super) fn lower() {
+    raise(0);
+}
 
-    fn put(&self, score: i32) -> io::Result<()> {
-        let (start, text) = decimal(score);
-        rustix::io::pwrite(self.file.as_fd(), &text[start..], 0)?;
-        Ok(())
-    }
+/// Makes it our own value and so much more.
+fn put(more: i32) -> io::Result<()> {
+    let file = open()?;
+    let mut text = [0u8; 16];
+    let read = if OWN.get().is_none() { rustix::io::read(&file, &mut text)? } else { 0 };
+    let own = *OWN.get_or_init(|| text.get(..read).and_then(parse).unwrap_or(0));
+    let (start, text) = decimal(own.saturating_add(more).clamp(-1000, 1000));
+    rustix::io::pwrite(file.as_fd(), &text[start..], 0)?;
+    RAISED.store(more, Ordering::Relaxed);
+    Ok(())
 }
 
 /// The files in `/proc` of a guard, which is not dumpable, belong to root: for the moment of opening one, any

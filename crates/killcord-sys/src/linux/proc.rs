@@ -5,7 +5,7 @@
 
 use rustix::fs::{Mode, OFlags};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// What `/proc/PID/stat` says of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +72,22 @@ fn number(field: &[u8]) -> Option<u32> {
     Some(u32::try_from(value).unwrap_or(0))
 }
 
+/// So much of a file is read.
+const LONGEST: usize = 32 * 1024;
+
+/// Opens `/proc` and makes sure that it is that of our pid namespace.
+fn open_dir() -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = rustix::fs::open("/proc", flags, Mode::empty())?;
+    let own = super::process::own_pid();
+    let link = rustix::fs::readlinkat(&dir, "self", Vec::new())?;
+    if link.to_bytes() == own.to_string().as_bytes() {
+        Ok(dir)
+    } else {
+        Err(io::Error::new(io::ErrorKind::NotFound, "/proc is not that of this pid namespace"))
+    }
+}
+
 /// `/proc`, opened.
 #[derive(Debug)]
 pub struct Proc {
@@ -82,29 +98,30 @@ pub struct Proc {
 impl Proc {
     /// Opens `/proc` and makes sure that it is one, and that of our pid namespace.
     pub fn open() -> io::Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = rustix::fs::open("/proc", flags, Mode::empty())?;
-        let this = Self { dir, buffer: vec![0; 32 * 1024] };
-        let own = super::process::own_pid();
-        let link = rustix::fs::readlinkat(&this.dir, "self", Vec::new())?;
-        if link.to_bytes() == own.to_string().as_bytes() {
-            Ok(this)
-        } else {
-            Err(io::Error::new(io::ErrorKind::NotFound, "/proc is not that of this pid namespace"))
-        }
+        // Not filled with anything: the files that are read are mostly shorter than a page, and each page that
+        // is touched is one of every keeper's own.
+        Ok(Self { dir: open_dir()?, buffer: Vec::with_capacity(LONGEST) })
+    }
+
+    /// Whether it can be opened.
+    ///
+    /// # Errors
+    /// As [`Proc::open`].
+    pub fn look() -> io::Result<()> {
+        open_dir().map(drop)
     }
 
     /// Reads a small file below `/proc`. What is longer than the buffer is cut.
     fn read(&mut self, path: &str) -> io::Result<&[u8]> {
         let file = rustix::fs::openat(&self.dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        let mut filled = 0;
-        while filled < self.buffer.len() {
-            match rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut self.buffer[filled..]))? {
-                0 => break,
-                n => filled += n,
+        self.buffer.clear();
+        while self.buffer.len() < LONGEST {
+            let rest = || rustix::io::read(&file, rustix::buffer::spare_capacity(&mut self.buffer));
+            if rustix::io::retry_on_intr(rest)? == 0 {
+                break;
             }
         }
-        Ok(&self.buffer[..filled])
+        Ok(&self.buffer)
     }
 
     /// What `/proc/PID/stat` says.
@@ -145,11 +162,12 @@ impl Proc {
         let file = rustix::fs::openat(&self.dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let mut value: u32 = 0;
         loop {
-            let n = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut self.buffer[..]))?;
-            if n == 0 {
+            self.buffer.clear();
+            let rest = || rustix::io::read(&file, rustix::buffer::spare_capacity(&mut self.buffer));
+            if rustix::io::retry_on_intr(rest)? == 0 {
                 break;
             }
-            for byte in &self.buffer[..n] {
+            for byte in &self.buffer {
                 match byte {
                     b'0'..=b'9' => value = value.wrapping_mul(10).wrapping_add(u32::from(byte - b'0')),
                     _ if value != 0 => {
@@ -243,6 +261,12 @@ impl AsFd for Proc {
 
 fn number_of_entry(entry: &rustix::fs::DirEntry) -> Option<u32> {
     entry.file_name().to_str().ok()?.parse().ok()
+}
+
+impl AsFd for Proc {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
 }
 
 #[cfg(test)]

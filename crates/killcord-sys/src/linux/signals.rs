@@ -1,10 +1,12 @@
 //! Signal numbers, masks, and signals read from a descriptor (`signalfd(2)`).
 
+use super::lend::call;
 pub use crate::contract::signals::Arrived;
 use rustix::process::Signal;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use libc::{
     SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU,
@@ -99,6 +101,39 @@ pub fn is_ignored(signal: i32) -> bool {
 pub fn reset(signal: i32) {
     // SAFETY: SIG_DFL installs no handler; an impossible number is refused by the call.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
+/// Whether every signal has its default disposition, and nobody gives it another.
+static ALL_DEFAULT: AtomicBool = AtomicBool::new(false);
+
+/// Gives every signal its default disposition in this process, for good: its copies need not do it again. For a
+/// guard, which blocks them all.
+pub fn reset_all() {
+    for signal in 1..=LAST {
+        // KILL and STOP are refused, and cannot be ignored anyway.
+        let _ = dispose(signal, libc::SIG_DFL);
+    }
+    ALL_DEFAULT.store(true, Ordering::Relaxed);
+}
+
+/// Whether [`reset_all`] was called in this process or before it was forked.
+pub(super) fn are_all_default() -> bool {
+    ALL_DEFAULT.load(Ordering::Relaxed)
+}
+
+/// The last signal.
+pub(super) const LAST: i32 = 64;
+
+/// Ignores a signal or gives it its default disposition: a system call and nothing else, for a child that shares
+/// our memory. Not `signal(3)`, which refuses the two signals that the C library keeps for itself and that
+/// `posix_spawn(3)` leaves ignored.
+pub(super) fn dispose(signal: i32, how: libc::sighandler_t) -> Result<(), i32> {
+    // The kernel's own structure: the handler comes first, and no flag, restorer or masked signal follows.
+    let action = [how, 0, 0, 0, 0, 0, 0, 0];
+    let action = action.as_ptr() as usize;
+    // SAFETY: what is passed is no handler; the structure is at least as large as the kernel's on every
+    // architecture.
+    unsafe { call(libc::SYS_rt_sigaction, [signal as usize, action, 0, size_of::<u64>()]) }.map(|_| ())
 }
 
 /// Blocked signals, as a descriptor to wait for.

@@ -9,6 +9,7 @@ use super::proc::{Proc, Stat};
 use super::{child, pidfd::Pidfd, process};
 pub use crate::contract::tree::Sent;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 /// More descendants than this are handled in further passes.
@@ -221,6 +222,13 @@ impl Tree {
     /// Reads `/proc` by way of the tree's own descriptor.
     pub fn proc(&mut self) -> &mut Proc {
         &mut self.proc
+    }
+}
+
+impl AsFd for Tree {
+    /// `/proc`, opened.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.proc.as_fd()
     }
 }
 

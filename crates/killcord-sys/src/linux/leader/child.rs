@@ -5,6 +5,7 @@
 //! library, whose `errno` is the keeper's.
 
 use super::super::lend::call;
+use super::super::signals::{LAST, dispose};
 use super::{Failure, Session, Stages, Strings};
 use std::ffi::c_void;
 use std::os::fd::RawFd;
@@ -29,6 +30,8 @@ pub(super) struct Orders {
     pub(super) nice: Option<i32>,
     pub(super) session: Session,
     pub(super) ignored: Vec<i32>,
+    /// Whether no signal is ignored now.
+    pub(super) all_default: bool,
     pub(super) under_init: bool,
     pub(super) stages: Stages,
 }
@@ -160,22 +163,18 @@ impl Orders {
 
     /// Resets what exec would keep: ignored signals, then the mask. What was sent meanwhile arrives now.
     fn signals(&self) -> Result<(), i32> {
-        let size = size_of::<u64>();
-        for signal in 1..=64 {
+        for signal in 1..=LAST {
             let keep = self.ignored.contains(&signal);
-            let how = if keep { libc::SIG_IGN } else { libc::SIG_DFL };
-            // The kernel's own structure: the handler comes first, and no flag, restorer or masked signal
-            // follows.
-            let action = [how, 0, 0, 0, 0, 0, 0, 0];
-            let action = action.as_ptr() as usize;
-            // SAFETY: neither disposition is a handler; the structure is at least as large as the kernel's
-            // on every architecture. KILL and STOP are refused, and cannot be ignored anyway.
-            let _ = unsafe { call(libc::SYS_rt_sigaction, [signal as usize, action, 0, size]) };
+            if keep || !self.all_default {
+                let how = if keep { libc::SIG_IGN } else { libc::SIG_DFL };
+                // KILL and STOP are refused, and cannot be ignored anyway.
+                let _ = dispose(signal, how);
+            }
         }
         let none = 0u64;
         let (how, none) = (libc::SIG_SETMASK as usize, ptr::from_ref(&none) as usize);
         // SAFETY: the set is as large as the size that is given with it.
-        unsafe { call(libc::SYS_rt_sigprocmask, [how, none, 0, size]) }?;
+        unsafe { call(libc::SYS_rt_sigprocmask, [how, none, 0, size_of::<u64>()]) }?;
         Ok(())
     }
 
