@@ -43,6 +43,10 @@ pub enum Event {
     Retired,
     /// The owner is gone.
     OwnerGone,
+    /// A request has been answered, and the next may be like it: one for a keeper that was forked ahead.
+    SpareWanted,
+    /// The spare keeper has got a job, or has ended, or could not be forked.
+    SpareGone,
     /// The time that [`Warden::deadline`] named has come.
     Tick,
 }
@@ -67,6 +71,10 @@ pub enum Effect {
         /// Without asking its processes first.
         now: bool,
     },
+    /// Fork a keeper that waits for a job.
+    ForkSpare,
+    /// End the one that waits: no job can come.
+    EndSpare,
 }
 
 /// What a job is to the warden, for who asks.
@@ -76,6 +84,19 @@ pub enum Holding {
     Guarded,
     /// It was let go.
     LetGo,
+}
+
+/// The keeper that is forked ahead.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Spare {
+    /// There is to be none.
+    #[default]
+    Never,
+    /// There is none until the next request has been answered: whoever has asked once may ask again, and one
+    /// that ends by itself is not forked again and again.
+    None,
+    /// One is there.
+    There,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,9 +120,15 @@ pub struct Warden {
     retired: bool,
     /// A caretaker of a released job was killed: its orphans cannot be told from others by parentage.
     spare_orphans: bool,
+    spare: Spare,
 }
 
 impl Warden {
+    /// For an owner that starts one job after the other: a keeper is forked ahead of each but the first.
+    pub fn with_spare() -> Self {
+        Self { spare: Spare::None, ..Self::default() }
+    }
+
     /// The jobs that are not over.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
         self.jobs.keys().copied()
@@ -182,13 +209,33 @@ impl Warden {
             Event::Seen(job, sight) => self.seen(job, sight, now),
             Event::Retired => {
                 self.retired = true;
-                Vec::new()
+                self.no_more_spares()
             }
             Event::OwnerGone => {
                 self.owner_gone.get_or_insert(now);
+                self.no_more_spares()
+            }
+            Event::SpareWanted => {
+                if self.spare == Spare::None {
+                    self.spare = Spare::There;
+                    return vec![Effect::ForkSpare];
+                }
+                Vec::new()
+            }
+            Event::SpareGone => {
+                if self.spare == Spare::There {
+                    self.spare = Spare::None;
+                }
                 Vec::new()
             }
             Event::Tick => self.tick(now),
+        }
+    }
+
+    fn no_more_spares(&mut self) -> Vec<Effect> {
+        match std::mem::take(&mut self.spare) {
+            Spare::There => vec![Effect::EndSpare],
+            Spare::Never | Spare::None => Vec::new(),
         }
     }
 
@@ -326,6 +373,36 @@ mod tests {
         assert_eq!(effects[0], Effect::EndWhatIsLeft(A));
         w.step(Event::Seen(A, Sight::Empty), at(3002));
         assert!(w.is_done());
+    }
+
+    #[test]
+    fn a_spare_is_forked_after_an_answer_and_never_for_itself() {
+        let mut w = Warden::with_spare();
+        assert_eq!((w.deadline(), w.step(Event::Tick, at(50))), (None, Vec::new()));
+        assert_eq!(w.step(Event::SpareWanted, at(100)), [Effect::ForkSpare]);
+        // A keeper of another kind was forked beside it: it is still there.
+        assert_eq!(w.step(Event::SpareWanted, at(101)), []);
+        // Somebody kills it: there is no other before the next answer.
+        assert_eq!(w.step(Event::SpareGone, at(300)), []);
+        assert_eq!((w.deadline(), w.step(Event::Tick, at(999))), (None, Vec::new()));
+        assert_eq!(w.step(Event::SpareWanted, at(1000)), [Effect::ForkSpare]);
+    }
+
+    #[test]
+    fn a_spare_does_not_outlive_the_last_request() {
+        for last in [Event::Retired, Event::OwnerGone] {
+            let mut w = Warden::with_spare();
+            w.step(Event::SpareWanted, at(0));
+            assert_eq!(w.step(last, at(1)), [Effect::EndSpare]);
+            assert_eq!(w.step(last, at(2)), []);
+            assert_eq!(w.step(Event::SpareGone, at(3)), []);
+            assert_eq!(w.step(Event::SpareWanted, at(4)), []);
+        }
+    }
+
+    #[test]
+    fn a_warden_for_one_job_forks_no_spare() {
+        assert_eq!(Warden::default().step(Event::SpareWanted, at(0)), []);
     }
 
     proptest! {

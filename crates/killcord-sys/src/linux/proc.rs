@@ -254,19 +254,13 @@ impl Proc {
 }
 
 impl AsFd for Proc {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         self.dir.as_fd()
     }
 }
 
 fn number_of_entry(entry: &rustix::fs::DirEntry) -> Option<u32> {
     entry.file_name().to_str().ok()?.parse().ok()
-}
-
-impl AsFd for Proc {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.dir.as_fd()
-    }
 }
 
 #[cfg(test)]

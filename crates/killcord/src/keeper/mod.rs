@@ -6,6 +6,7 @@
 //! nobody.
 
 mod end;
+mod spare;
 mod start;
 mod watch;
 
@@ -18,6 +19,7 @@ use killcord_model::record;
 use killcord_model::spec::{Request, Session};
 use killcord_model::status::ExitStatus;
 use killcord_model::verdict::Members;
+use killcord_sys::leader::Leader;
 use killcord_sys::limits::Limits;
 use killcord_sys::namespace::{self, Through};
 use killcord_sys::os::{AsFd, OwnedFd};
@@ -31,6 +33,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub(crate) use spare::{Ahead, become_spare, pack};
 pub(crate) use start::{Handed, not_recorded};
 
 /// How long a job's end waits for the removal of its temporary directory. The keeper goes on with the rest when it has
@@ -59,6 +62,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) status: &'a OwnedFd,
     pub(crate) title: Option<Title>,
     pub(crate) claim: Option<&'a Claim>,
+    /// What a keeper that was forked ahead has opened for the end of its job.
+    pub(crate) tree: Option<Tree>,
 }
 
 /// What a keeper says to the warden, in one write that the kernel does not split.
@@ -133,6 +138,8 @@ pub(crate) struct Keeper<'a> {
     identity: Option<record::Process>,
     /// The job's own temporary directory, once there is one.
     temporary: Option<PathBuf>,
+    /// What the leader was lent until its exec, to be taken back when there is time.
+    executed: Option<Leader>,
     /// The leader, while its number is ours to use.
     leader: Option<u32>,
     /// On boundary `group`, whose members are not our children: one that lived at the last look. Its end is
@@ -179,6 +186,7 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
     keep.extend(setup.owner.iter().map(|fd| descriptors::number(*fd)));
     keep.extend(setup.go.iter().map(descriptors::number));
     keep.extend(setup.claim.iter().flat_map(|c| c.descriptors()).map(|fd| descriptors::number(&fd)));
+    keep.extend(setup.tree.iter().map(descriptors::number));
     descriptors::close_all_but(&mut keep)?;
     let mut notes = Vec::new();
     // Before a namespace has a `/proc` of its own.
@@ -204,12 +212,13 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
         alive: Some(setup.alive.try_clone()?),
         status: setup.status.try_clone()?,
         signals,
-        tree: None,
+        tree: setup.tree,
         start,
         claim: setup.claim,
         record: None,
         identity,
         temporary: None,
+        executed: None,
         leader: None,
         member: None,
         unreaped: false,

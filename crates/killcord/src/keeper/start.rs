@@ -292,6 +292,9 @@ impl Keeper<'_> {
 
     /// Opens and allocates what the end will need, while the leader is on its way to exec.
     fn prepare_for_the_end(&mut self) {
+        if self.tree.is_some() {
+            return;
+        }
         match Tree::new() {
             Ok(tree) => self.tree = Some(tree),
             Err(e) => self.seen.note(format!("members cannot be listed: /proc: {e}")),
@@ -312,7 +315,9 @@ impl Keeper<'_> {
             self.seen.executed = true;
             self.report_started();
             events.push_back(Event::Executed);
-            self.start = Start::Known;
+            if let Start::Executing { leader, .. } = std::mem::replace(&mut self.start, Start::Known) {
+                self.executed = Some(leader);
+            }
             return;
         };
         let stage = Stage::from_number(failure.stage).unwrap_or(Stage::Exec);

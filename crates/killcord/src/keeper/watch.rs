@@ -42,6 +42,7 @@ impl Keeper<'_> {
     /// Waits until something happens or a deadline comes, and says what.
     pub(super) fn wait(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
         self.report_exited();
+        self.executed = None;
         let mut timeout = self.job.deadline().map(|t| t.since(now()));
         let blind = matches!(self.held, Held::Group) && self.seen.status.is_some() && self.member.is_none();
         if blind {

@@ -7,6 +7,7 @@
 mod adopt;
 mod callers;
 mod serve;
+mod spares;
 
 use crate::claim::Claim;
 use crate::keeper::Handed;
@@ -56,8 +57,9 @@ fn prepare(
     signals::Set::all().block_exactly()?;
     // With a hold of our own, before that of the owner is closed with the rest.
     let claim = claim.map(|(dir, path)| Claim::join(dir, path)).transpose()?;
-    // Ignored, as an owner may have inherited it, the kernel would reap our children before we look.
-    signals::reset(signals::SIGCHLD);
+    // Ignored, as an owner may have inherited it, SIGCHLD would have the kernel reap our children before we look.
+    // The others are for the jobs, which would inherit them.
+    signals::reset_all();
     let mut keep = vec![descriptors::number(&setup.control)];
     keep.extend(setup.owner.as_ref().map(descriptors::number));
     keep.extend(first.iter().flat_map(|(_, handed)| handed.descriptors()).map(|fd| descriptors::number(&fd)));

@@ -1,10 +1,10 @@
 //! The warden's loop: it turns what it sees into events and effects into calls.
 
 use super::callers::Callers;
-use super::{Setup, adopt::Orphans};
+use super::{Setup, adopt::Orphans, spares::Spare};
 use crate::arm::{self, Held};
 use crate::claim::{Claim, seconds, sweeper};
-use crate::keeper::{self, Handed};
+use crate::keeper::{self, Ahead, Handed};
 use crate::message::{self, Incoming};
 use crate::numbers::now;
 use killcord_model::boundary::{Boundary, Choice, candidates};
@@ -21,6 +21,7 @@ use killcord_sys::limits::Limits;
 use killcord_sys::namespace::{self, Through};
 use killcord_sys::os::{AsFd, OwnedFd};
 use killcord_sys::poll::{self, Interest};
+use killcord_sys::proc::Proc;
 use killcord_sys::process::{self, Fork, Title};
 use killcord_sys::signals::{self, SignalFd};
 use killcord_sys::{clock, socket};
@@ -79,12 +80,17 @@ pub(super) struct Warden {
     /// Our own v2 cgroup, looked for once.
     own: Option<Result<Rc<Own>, String>>,
     orphans: Orphans,
+    /// The keeper that waits for the next job.
+    spare: Option<Spare>,
     /// Whether the last round of reaping ended before the dead did: no signal tells of them again.
     unreaped: bool,
 }
 
 impl Warden {
     pub(super) fn new(setup: Setup, claim: Option<Claim>, channels: Channels, title: Option<Title>) -> Self {
+        // A forked warden has one job; the owner of an executed one may start many.
+        let decisions =
+            if setup.owner_pid.is_some() { Decisions::default() } else { Decisions::with_spare() };
         Self {
             setup,
             claim,
@@ -92,10 +98,11 @@ impl Warden {
             sweeper: None,
             channels,
             title,
-            decisions: Decisions::default(),
+            decisions,
             wards: BTreeMap::new(),
             own: None,
             orphans: Orphans::default(),
+            spare: None,
             unreaped: false,
         }
     }
@@ -232,6 +239,10 @@ impl Warden {
                     match (job, change) {
                         (Some(job), Change::Exited(0)) => events.push_back(Event::KeeperDone(job)),
                         (Some(job), _) => events.push_back(Event::KeeperLost(job)),
+                        (None, _) if self.spare.as_ref().is_some_and(|s| s.keeper() == pid) => {
+                            self.spare = None;
+                            events.push_back(Event::SpareGone);
+                        }
                         (None, _) => changed = true,
                     }
                 }
@@ -265,10 +276,13 @@ impl Warden {
         }
         let mut tried = Vec::new();
         for boundary in candidates {
-            match self.attempt(boundary, request, handed) {
+            match self.attempt(boundary, request, handed, events) {
                 Ok(ward) => {
                     self.wards.insert(job, ward);
                     events.push_back(Event::Forked(job));
+                    if boundary != Boundary::Namespace {
+                        events.push_back(Event::SpareWanted);
+                    }
                     return;
                 }
                 Err(Attempt::NotHere(why)) => tried.push((boundary, why)),
@@ -318,14 +332,20 @@ impl Warden {
         let _ = message::send(cord.as_fd(), &Report::Ended(Box::new(end)), &[]);
     }
 
-    fn attempt(&mut self, boundary: Boundary, request: &Request, handed: &Handed) -> Result<Ward, Attempt> {
+    fn attempt(
+        &mut self,
+        boundary: Boundary,
+        request: &Request,
+        handed: &Handed,
+        events: &mut VecDeque<Event>,
+    ) -> Result<Ward, Attempt> {
         let held = match boundary {
             // Nobody is a keeper's job who has none; it is never asked for here.
             Boundary::Uncontained => return Err(Attempt::NotHere("a warden contains".to_owned())),
             Boundary::Group => Held::Group,
             Boundary::Namespace => Held::Namespace,
             Boundary::Tree => {
-                killcord_sys::proc::Proc::open().map_err(|e| Attempt::NotHere(format!("/proc: {e}")))?;
+                Proc::look().map_err(|e| Attempt::NotHere(format!("/proc: {e}")))?;
                 Held::Tree
             }
             Boundary::Cgroup => {
@@ -335,13 +355,51 @@ impl Warden {
             }
         };
         let guards = self.setup.owner_pid.into_iter().chain([process::own_pid()]);
-        let guards: Vec<u32> = self.wards.values().map(|w| w.keeper).chain(guards).collect();
+        let guards: Vec<u32> = self.keepers().into_iter().chain(guards).collect();
         let limits = arm::limits(&held, request.job, &request.limits, &guards).map_err(|refusal| {
             // Nobody is in it yet.
             let _ = held.remove();
             Attempt::Refused(refusal)
         })?;
+        if let Some(keeper) = self.hand_to_spare(request, handed, &held, &limits, events) {
+            return Ok(Ward { keeper, held, limits, go: None });
+        }
         self.fork_keeper(request, handed, held, limits)
+    }
+
+    /// Hands the job to the keeper that was forked ahead, if there is one and it is a job that it can take. A
+    /// spare that has ended has not got it, and one that ends from now on is a keeper that was killed.
+    fn hand_to_spare(
+        &mut self,
+        request: &Request,
+        handed: &Handed,
+        held: &Held,
+        limits: &Limits,
+        events: &mut VecDeque<Event>,
+    ) -> Option<u32> {
+        self.spare.as_ref().filter(|spare| spare.can_hold(held.boundary()))?;
+        let (job, fds) = keeper::pack(request, handed, held, limits)?;
+        let spare = self.spare.take()?;
+        events.push_back(Event::SpareGone);
+        spare.hand_over(&job, &fds).ok()
+    }
+
+    fn fork_spare(&mut self, events: &mut VecDeque<Event>) {
+        let ahead = |socket| Ahead {
+            socket,
+            warden: process::own_pid(),
+            own: self.own.as_ref().and_then(|own| own.as_ref().ok().cloned()),
+            owner: self.setup.owner.as_ref(),
+            alive: &self.channels.alive_read,
+            status: &self.channels.status_write,
+            title: self.title,
+            claim: self.claim.as_ref(),
+        };
+        // Without one, the next keeper is forked when it is asked for.
+        match Spare::fork(ahead) {
+            Ok(spare) => self.spare = Some(spare),
+            Err(_) => events.push_back(Event::SpareGone),
+        }
     }
 
     fn own_cgroup(&mut self) -> Result<Rc<Own>, String> {
@@ -391,6 +449,7 @@ impl Warden {
                 status: &self.channels.status_write,
                 title: self.title,
                 claim: self.claim.as_ref(),
+                tree: None,
             }),
         }
     }
@@ -432,6 +491,13 @@ impl Warden {
                     callers.tell_over(job);
                 }
             }
+            Effect::ForkSpare => self.fork_spare(events),
+            // Until it is reaped, its number is its own, and it is no orphan.
+            Effect::EndSpare => {
+                if let Some(spare) = &self.spare {
+                    spare.end();
+                }
+            }
             // A stopped one dies of this as well.
             Effect::KillKeeper(job) => self.signal_keeper(job, signals::SIGKILL, events),
             Effect::EndJob { job, now: true } => self.signal_keeper(job, keeper::END_NOW, events),
@@ -461,7 +527,12 @@ impl Warden {
 
     /// Our children that are no orphans of any job.
     fn spared(&self) -> Vec<u32> {
-        self.wards.values().map(|w| w.keeper).chain(self.sweeper).collect()
+        self.keepers().into_iter().chain(self.sweeper).collect()
+    }
+
+    /// Keepers, and the one that waits for a job.
+    fn keepers(&self) -> Vec<u32> {
+        self.wards.values().map(|w| w.keeper).chain(self.spare.iter().map(Spare::keeper)).collect()
     }
 
     fn look(&mut self, job: JobId) -> Sight {

@@ -27,6 +27,7 @@ mod long_lived;
 mod lost_warden;
 mod requests;
 mod roles;
+mod spare;
 mod terminal;
 mod uncontained;
 
@@ -49,6 +50,7 @@ fn main() {
         long_lived::trials(),
         lost_warden::trials(),
         requests::trials(),
+        spare::trials(),
         terminal::trials(),
         uncontained::trials(),
     ];
