@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn the_end_of_the_pipe_says_that_the_child_has_left() {
         let leader = start(&[c"/nowhere/sh", c"/bin/sh"], "sleep 5", Vec::new());
-        assert_eq!(word(&leader), []);
+        assert!(word(&leader).is_empty());
         assert!(leader.lending.0.has_left());
         crate::child::signal(leader.pid, libc::SIGKILL).unwrap();
         wait_for(leader.pid).unwrap();
@@ -248,7 +248,7 @@ mod tests {
         let score = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap();
         let own: i32 = score("self").trim().parse().unwrap();
         let leader = start(&[c"/bin/sh"], "sleep 5", Vec::new());
-        assert_eq!(word(&leader), []);
+        assert!(word(&leader).is_empty());
         let its: i32 = score(&leader.pid.to_string()).trim().parse().unwrap();
         assert_eq!(its, (own + 100).min(1000));
         let pid = leader.pid;
