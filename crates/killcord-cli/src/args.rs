@@ -21,10 +21,11 @@ macro_rules! page {
 }
 
 const PAGE: &str = page!(
-    "  killcord run -- npx some-mcp-server    its browser and its dev servers go with it
-  killcord run --timeout 10m -- make     ask it to end after 10 minutes, kill it 5 seconds later
-  killcord doctor                        what holds here, what does not, and what would help
-  killcord demo                          see it happen, in five seconds
+    "  killcord run -- npx some-mcp-server   its browser and dev servers go with it
+  killcord run --timeout 10m -- make    it is asked to end, and killed 5 s later
+  killcord list                         what runs
+  killcord doctor                       what holds here, and what would help
+  killcord demo                         see it happen, in five seconds
 "
 );
 
@@ -42,84 +43,89 @@ pub(crate) enum Command {
     Run(Box<Run>),
     /// Show the owners, jobs and services of this user
     List(List),
-    /// End jobs and services, through their own wardens
-    Stop(Stop),
     /// Show what a service has printed
     Logs(Logs),
     /// Wait until a service is over, and exit as it did
     Wait(Wait),
+    /// End jobs and services, through their own wardens
+    Stop(Stop),
+    /// Remove what others left behind, once nobody uses it
+    Sweep(Sweep),
     /// Say what holds on this machine, by trying it
     Doctor(Doctor),
     /// Show in a few seconds what is left of a killed owner, without killcord and with it
     Demo(Demo),
-    /// Remove what others left behind, once nobody uses it
-    Sweep(Sweep),
 }
 
 const RUN_PAGE: &str = page!(
-    "  killcord run -- npx some-mcp-server              its browser and its dev servers go with it
-  killcord run --timeout 10m --grace 5s -- make    TERM after 10 minutes, KILL 5 seconds later
-  killcord run --require cgroup -- ./ci.sh         refuse to start with anything weaker
-  killcord run --memory 512M --pids 200 -- ./job   limits on the whole tree, or a refusal
-  killcord run --report - -- make                  one JSON object about the end, on stderr
-  killcord run --leftovers keep -- ./start.sh      wait for what it leaves running, too
-  killcord run --detach --name web -- npm start    a service: lives on when its starter goes
-  killcord run -- vim notes.txt                    at a terminal: its keys work as ever
+    "  killcord run -- npx some-mcp-server             its dev servers go with it
+  killcord run --timeout 10m --grace 5s -- make   TERM at 10 min, KILL 5 s later
+  killcord run --require cgroup -- ./ci.sh        refuse to start with less
+  killcord run --memory 512M --pids 200 -- ./job  limits on the whole tree
+  killcord run --report - -- make                 a JSON object about the end
+  killcord run --leftovers keep -- ./start.sh     wait for what it leaves, too
+  killcord run --detach --name web -- npm start   a service outlives its starter
+  killcord run -- vim notes.txt                   the keys work as ever
 "
 );
 
 const RUN_AFTER: &str = "\
 Exit status:
-  the program's own; 128+n if signal n ended it; 124 its time was up; 125 killcord failed and
-  nothing ran; 126 not executable; 127 not found; 137 a guard was killed, and the job with it
+  the program's own; 128+n if signal n ended it; 124 its time was up; 125
+  killcord failed and nothing ran; 126 not executable; 127 not found; 137 a
+  guard was killed, and the job with it
 
-Signals: INT and TERM end the job (a second one at once), and so does HUP with --ack; else HUP,
-and QUIT, USR1, USR2 and WINCH are passed to the program. On a terminal its keys reach the
-program as without killcord.";
+Signals: INT and TERM end the job (a second one at once), and so does HUP with
+--ack; else HUP, and QUIT, USR1, USR2 and WINCH are passed to the program. On a
+terminal its keys reach the program as without killcord.";
 
 const DOCTOR_PAGE: &str = page!(
-    "  killcord doctor                                  for a person
-  killcord doctor --json | jq -r .boundary         for a script: cgroup, tree, group or null
+    "  killcord doctor                           for a person
+  killcord doctor --json | jq -r .boundary  cgroup, tree, group or null
 "
 );
 
 const DOCTOR_AFTER: &str = "\
 Exit status:
-  0 if a job is held here with all that escapes from it (cgroup or tree), 1 if not, 125 if
-  nothing could be tried";
+  0 if a job is held here with all that escapes from it (cgroup or tree), 1 if
+  not, 125 if nothing could be tried";
 
 const DEMO_PAGE: &str = page!(
-    "  killcord demo                                    with what `killcord run` takes here
-  killcord demo --boundary namespace               with this boundary
+    "  killcord demo                       with what `killcord run` takes here
+  killcord demo --boundary namespace  with this boundary
 "
 );
 
 const DEMO_AFTER: &str = "\
-Every process of it ends by itself within 30 seconds, and at once when the demo ends.
+Every process of it ends by itself within 30 seconds, and at once when the demo
+ends.
 
 Exit status:
-  0 if processes outlived their owner without killcord and none did with it, 1 if not, 125 if
-  it could not be played";
+  0 if processes outlived their owner without killcord and none did with it, 1
+  if not, 125 if it could not be played";
 
 const SWEEP_PAGE: &str = page!(
-    "  killcord sweep                                        what owners left that are gone
-  killcord sweep --dry-run                              what it would do
-  killcord sweep --adopt playwright_                    what would go, and why the rest stays
-  killcord sweep --adopt playwright_ --yes              remove it
-  killcord sweep --adopt puppeteer_ --older-than 2d     only what was left alone for two days
+    "  killcord sweep                                     what dead owners left
+  killcord sweep --dry-run                           what it would do
+  killcord sweep --adopt playwright_                 what would go, and why
+  killcord sweep --adopt playwright_ --yes           remove it
+  killcord sweep --adopt puppeteer_ --older-than 2d  only what is that old
 "
 );
 
 const SWEEP_AFTER: &str = "\
-The claim of an owner goes when three things are proven: the owner is dead, none of its guards
-holds the lease, and its jobs are over; what is left of a job whose guards are all dead is ended
-first. Every start of an owner does the same in the background.
+The claim of an owner goes when three things are proven: the owner is dead,
+none of its guards holds the lease, and its jobs are over; what is left of a
+job whose guards are all dead is ended first. Every start of an owner does the
+same in the background.
 
-With --adopt a directory goes only if it is this user's, nothing in it was changed lately, and no process is
-seen to use it. What this cannot prove is printed, and is in docs/adopt.md.
+With --adopt a directory goes only if it is this user's, nothing in it was
+changed lately, and no process is seen to use it. What this cannot prove is
+printed, and is in docs/adopt.md.
 
 Exit status:
-  0 if all was removed that was to go, 1 if not, 125 if nothing could be looked at";
+  0 if all was removed that was to go, 1 if not, 125 if nothing could be looked
+  at";
 
 const HOLDS: &str = "What holds it";
 const ENDS: &str = "When it ends, and how";
@@ -216,8 +222,8 @@ pub(crate) struct Run {
 }
 
 const LIST_PAGE: &str = page!(
-    "  killcord list                                    jobs and services, a table
-  killcord list --tree                             by their owners
+    "  killcord list                                       a table
+  killcord list --tree                                by their owners
   killcord list --json | jq -r '.owners[].jobs[].id'
 "
 );
@@ -226,7 +232,7 @@ const LIST_PAGE: &str = page!(
 #[derive(Debug, Args)]
 #[command(help_template = LIST_PAGE)]
 pub(crate) struct List {
-    /// Print one JSON object, as docs/claims.md describes it
+    /// Print one JSON object, as docs/services.md describes it
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -236,13 +242,15 @@ pub(crate) struct List {
 }
 
 const STOP_PAGE: &str = page!(
-    "  killcord stop web                                a service, its whole tree
-  killcord stop 3f9a1c                             a job, by the beginning of its id
+    "  killcord stop web           a service, its whole tree
+  killcord stop 3f9a1c        a job, by the beginning of its id
+  killcord stop --now web db  two of them, without asking them first
 "
 );
 
 const STOP_AFTER: &str = "\
-Each is ended by its own ladder: TERM and CONT, HUP after 0.5 s, KILL at its grace.
+Each is ended by its own ladder: TERM and CONT, HUP after 0.5 s, KILL at its
+grace.
 
 Exit status:
   0 if all are over, 1 if one was not running, 125 if one could not be asked";
@@ -261,8 +269,8 @@ pub(crate) struct Stop {
 }
 
 const LOGS_PAGE: &str = page!(
-    "  killcord logs web                                what is kept of its output: 4 to 8 MiB
-  killcord logs -f web                             and what comes, until it is over
+    "  killcord logs web      what is kept of its output: the last 4 to 8 MiB
+  killcord logs -f web   and what comes, until it is over
 "
 );
 
@@ -280,12 +288,14 @@ pub(crate) struct Logs {
 }
 
 const WAIT_PAGE: &str = page!(
-    "  killcord wait web                                its exit status, as soon as it is over
+    "  killcord wait web      its exit status, as soon as it is over
 "
 );
 
 const WAIT_AFTER: &str = "\
-The exit of a service is kept until it is read in this way, or for a day; its output goes with it.
+The exit of a service is kept until it is read in this way, or for a day; its
+output goes with it. While it is not over, any number may wait for it; of those
+who come at the same instant one may hear that the exit has been read.
 
 Exit status:
   the service's own, as `killcord run` has it; 125 if there is no such service";

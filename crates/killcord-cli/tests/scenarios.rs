@@ -1,24 +1,31 @@
 //! The failures that users of other tools reported, each made small, as root and as an ordinary user, on every
-//! boundary that the host has: H1 to H4, H6, H9 and H12 of the project's list.
+//! boundary that the host has: H1 to H7, H9, H10 and H12 of the project's list.
 //!
-//! Promised (G1, G3, G5, G8, G9): the whole tree ends with its owner, with its leader and with its time; a call
+//! Promised (G1, G3, G5, G8, G9, G11): the whole tree ends with its owner, with its leader and with its time; a call
 //! comes back within timeout, grace and two seconds, whatever its job does; nobody else is disturbed. Where the
 //! list says "none alive" it is the kernel that says so: a `Nest` ends when no descendant is left, and the end of
 //! the output is read.
 //!
-//! Not here: what needs more than one call (services, the server, sweeps, terminals).
+//! Not here: what needs a server or a terminal (H8, H11).
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails, in its helper functions too")]
 
 use std::time::{Duration, Instant};
 
-use killcord_testkit::{Emptied, Host, Killcord, Nest, Scene, Signal, Who, bin, in_every_cell, report, run};
+use killcord_testkit::{
+    Emptied, Guards, Host, Killcord, Need, Nest, Place, Running, Scene, Signal, Who, bin, in_every_cell,
+    report, run, skip,
+};
 
 const SOON: Duration = Duration::from_secs(10);
 const TWO: Duration = Duration::from_secs(2);
 
 fn killcord() -> Killcord {
     Killcord::new(env!("CARGO_BIN_EXE_killcord"))
+}
+
+fn place(who: Who) -> Place {
+    Place::new(env!("CARGO_BIN_EXE_killcord"), who)
 }
 
 /// Starts `killcord run OPTIONS -- sh -c SCRIPT` in a nest.
@@ -134,6 +141,95 @@ fn h4_a_job_that_ignores_every_request_ends_after_timeout_and_grace() {
     });
 }
 
+/// Whether a state directory has a claim, as the names of the files say.
+fn has_claims(place: &Place) -> bool {
+    let names = std::fs::read_dir(place.state()).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter_map(|name| name.into_string().ok()).any(|name| name.starts_with('c'))
+}
+
+/// H5 as root: false when the number was not to be had in time.
+fn h5_met(boundary: &str, guards_too: bool) -> bool {
+    let place = place(Who::Root);
+    let mut nest = place.starter(&["run", "--boundary", boundary, "--", "./leaf.sh", "old", "60"]);
+    place.scene.wait_names(&["old"], SOON);
+    let job = place.list()["owners"][0]["jobs"][0]["id"].as_str().unwrap().to_owned();
+    let guards = Guards::find(nest.program.pid, SOON);
+    let (warden, keeper) = (guards.warden.unwrap(), guards.keeper.unwrap());
+    let mut number = guards.leader.unwrap().pid;
+    if guards_too {
+        // Then nobody is left who could drop the record, which has the keeper's number in it.
+        number = keeper.pid;
+        let held = [&nest.program, &warden, &keeper].map(|process| process.stop().unwrap());
+        // The init of a namespace goes with the warden.
+        drop((warden.kill(Signal::KILL), keeper.kill(Signal::KILL), nest.program.kill(Signal::KILL)));
+        drop(held);
+    }
+    drop(nest.program.kill(Signal::KILL));
+    nest.wait_empty(TWO).unwrap();
+    assert_eq!(has_claims(&place), guards_too);
+    let arguments = [&number.to_string(), STRANGER_LIVES, "--group"];
+    let mut stranger = Running::start(place.scene.command(Who::Root, bin("kc-occupy")).args(arguments));
+    if stranger.stdout.expect(&format!("ok {number} "), SOON).is_err() {
+        return false;
+    }
+    place.says(&["run", "--", "true"], 0, "");
+    place.says(&["stop", &job], 1, " is not running\n");
+    place.says(&["sweep"], 0, "");
+    assert!(!has_claims(&place));
+    assert_eq!(stranger.wait(SOON).unwrap().code(), Some(0), "{}", stranger.stdout.text());
+    true
+}
+
+/// Which is longer than anything that could end it takes.
+const STRANGER_LIVES: &str = "5";
+
+#[test]
+fn heavy_h5_the_number_of_a_dead_job_is_a_strangers() {
+    if !Host::get().has(Need::Root) {
+        skip!(Need::Root);
+    }
+    std::thread::scope(|scope| {
+        for (_, boundary) in Host::cells().into_iter().filter(|(who, _)| *who == Who::Root) {
+            for guards_too in [false, true] {
+                scope.spawn(move || {
+                    let met = (0..3).any(|_| h5_met(boundary, guards_too));
+                    assert!(met, "{boundary} {guards_too}: the number was never to be had in time");
+                });
+            }
+        }
+    });
+}
+
+#[test]
+fn h5_the_same_as_an_ordinary_user() {
+    if !Host::get().has(Need::PidNamespace(Who::User)) {
+        skip!(Need::PidNamespace(Who::User));
+    }
+    // Who is nobody outside may choose numbers in a pid namespace of his own.
+    let place = place(Who::User);
+    let script = r#"k=$0; n=$1; "$k" run -- ./leaf.sh old 60 & o=$!
+        until [ -s $D/ids ]; do sleep .02; done; p=$(cut -d' ' -f1 $D/ids)
+        kill -9 $o; while kill -0 $p 2>/dev/null; do sleep .02; done
+        "$n" $p $2 --group & s=$!; until [ "$(cat /proc/$p/comm 2>/dev/null)" = kc-innocent ]; do sleep .02; done
+        "$k" run -- true; echo run $?; "$k" sweep; wait $s; echo stranger $?; ls $KILLCORD_STATE_DIR"#;
+    let mut inside = place.program("unshare");
+    inside.args([
+        "--user",
+        "--map-root-user",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+        "sh",
+        "-c",
+        script,
+    ]);
+    let killcord = killcord();
+    inside.arg(killcord.path()).arg(bin("kc-occupy")).arg(STRANGER_LIVES);
+    let done = run(&mut inside, SOON + SOON);
+    assert!(done.stdout.contains("run 0\n") && done.stdout.ends_with("stranger 0\n"), "{done:?}");
+}
+
 #[test]
 fn h6_a_cancel_right_after_the_start_hits_nobody_else() {
     in_every_cell(|who, boundary| {
@@ -153,6 +249,70 @@ fn h6_a_cancel_right_after_the_start_hits_nobody_else() {
         assert_eq!(nest.left().len(), 1, "{:?}", nest.left());
         scene.pin().kill(Signal::KILL);
         nest.wait_empty(TWO).unwrap();
+    });
+}
+
+#[test]
+fn h7_a_service_survives_what_it_was_started_by_and_nothing_else_does() {
+    in_every_cell(|who, boundary| {
+        let place = place(who);
+        let script = r#""$0" run --detach --name web --ttl 50 --boundary "$1" -- \
+                        sh -c './leaf.sh srv 60 & (setsid ./leaf.sh sub 60 &) ; wait'
+                        "$0" run --boundary "$1" -- ./leaf.sh beside 60"#;
+        let mut shell = place.program("sh");
+        let killcord = killcord();
+        let mut nest = Nest::start(shell.args(["-c", script]).arg(killcord.path()).arg(boundary));
+        place.scene.wait_names(&["srv", "sub", "beside"], SOON);
+        let pinned = place.scene.pin();
+        let alive = || pinned.alive().into_iter().map(|alive| alive.name).collect::<Vec<_>>();
+        nest.program.kill(Signal::KILL).unwrap();
+        assert!(pinned.get("beside").unwrap().wait_gone(TWO));
+        // Long enough for whatever would have ended them, too.
+        std::thread::sleep(Duration::from_secs(3));
+        place.says(&["list"], 0, "  web ");
+        let mut left = alive();
+        left.sort();
+        assert_eq!(left, ["srv", "sub"]);
+        place.says(&["stop", "web"], 0, "web stopped\n");
+        assert_eq!(alive(), Vec::<String>::new());
+        nest.wait_empty(TWO).unwrap();
+        place.says(&["stop", "web"], 1, "web is not running: stopped\n");
+    });
+}
+
+#[test]
+fn h10_temporary_directories_go_with_their_jobs_and_no_secret_is_written() {
+    in_every_cell(|who, boundary| {
+        let place = place(who);
+        let script = "d=$(mktemp -d); echo x >$d/x; echo $d >$D/$0.new; mv $D/$0.new $D/$0; ./leaf.sh $0 60";
+        let start = |name: &str, more: &[&str]| {
+            let begin = ["--boundary", boundary, "--", "sh", "-c", script, name, "zq81canary"];
+            let mut command = place.killcord(&[&["run"], more, &begin].concat());
+            let nest = Nest::start(command.env("CANARY_TOKEN", "zq81canary"));
+            place.scene.wait_names(&[name], SOON);
+            (nest, std::path::PathBuf::from(place.scene.wait_file(name, SOON).trim_end()))
+        };
+        let (mut first, gone) = start("first", &[]);
+        let (second, stays) = start("second", &[]);
+        let (mut third, of_service) = start("third", &["--detach", "--name", "web", "--ttl", "50"]);
+        let there = [&gone, &stays, &of_service].map(|dir| dir.join("x").exists());
+        assert_eq!(there, [true; 3]);
+        first.program.kill(Signal::KILL).unwrap();
+        first.wait_empty(TWO).unwrap();
+        place.says(&["run", "--", "true"], 0, "");
+        assert!(!gone.exists());
+        assert!(stays.join("x").exists() && of_service.join("x").exists());
+        place.says(&["stop", "web"], 0, "web stopped\n");
+        assert!(!of_service.exists());
+        third.wait_empty(TWO).unwrap();
+        // Everything that killcord writes is in the scene.
+        let mut grep = std::process::Command::new("grep");
+        let found = run(grep.args(["-ral", "zq81canary"]).arg(place.scene.dir()), SOON);
+        assert_eq!((found.code(), found.stdout.as_str()), (1, ""), "{found:?}");
+        let mut second = second;
+        second.program.kill(Signal::TERM).unwrap();
+        second.wait_empty(TWO).unwrap();
+        assert!(!stays.exists() && !has_claims(&place));
     });
 }
 

@@ -32,6 +32,7 @@ mod pty;
 mod record;
 mod running;
 mod scene;
+mod service;
 mod stream;
 mod who;
 
@@ -48,5 +49,6 @@ pub use record::{Recorded, record};
 pub use running::{Finished, Running, run};
 pub use rustix::process::Signal;
 pub use scene::Scene;
+pub use service::{Place, Service, service_in};
 pub use stream::{Stream, TimedOut};
 pub use who::{USER, Who, as_user, is_root};

@@ -139,9 +139,26 @@ impl PinnedProcess {
         Ok(pidfd_send_signal(&self.fd, signal)?)
     }
 
+    /// Stops it until the guard is dropped, also by a panic: what is stopped would outlive the test.
+    pub fn stop(&self) -> io::Result<Stopped<'_>> {
+        self.kill(Signal::STOP)?;
+        Ok(Stopped(self))
+    }
+
     /// What `/proc` says of it now, if it is still there.
     pub fn stat(&self) -> Option<Stat> {
         stat(self.pid).filter(|s| s.start == self.start)
+    }
+}
+
+/// A process that is stopped: see [`PinnedProcess::stop`].
+#[derive(Debug)]
+pub struct Stopped<'a>(&'a PinnedProcess);
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        // It may have been killed meanwhile.
+        let _ = self.0.kill(Signal::CONT);
     }
 }
 

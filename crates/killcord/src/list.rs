@@ -1,6 +1,6 @@
 //! What runs: the owners, jobs and services of this user.
 
-use crate::claim::{Marker, Reading, Root, claims};
+use crate::claim::{JOBS, Marker, Reading, Root, SERVICES, claims};
 use crate::error::{Error, Result, supported};
 use crate::numbers;
 use crate::service::{self, Service};
@@ -96,23 +96,33 @@ pub fn list(state: Option<&Path>) -> Result<List> {
         }
     }
     list.owners.sort_by_key(|owner| owner.since);
-    let (services, odd) = service::all(&root).map_err(Error::io("read the list of services"))?;
-    list.services = services;
-    if odd > 0 {
-        let why = format!("{odd} entries are no services' directories");
-        list.unreadable.push((root.path.join(crate::claim::SERVICES), why));
+    let services = root.path.join(SERVICES);
+    match service::all(&root) {
+        Ok((found, 0)) => list.services = found,
+        Ok((found, odd)) => {
+            list.services = found;
+            list.unreadable.push((services, format!("{odd} entries are no services' directories")));
+        }
+        Err(e) => list.unreadable.push((services, e.to_string())),
     }
     Ok(list)
 }
 
 fn jobs(reading: &Reading, path: &Path, unreadable: &mut Vec<(PathBuf, String)>) -> Vec<Job> {
-    let mut jobs = Vec::new();
-    for (file, read) in reading.jobs().unwrap_or_default() {
+    let (mut jobs, place) = (Vec::new(), path.join(JOBS));
+    let listed = reading.jobs().unwrap_or_else(|e| {
+        // Not of a claim that was removed while we were reading.
+        if path.symlink_metadata().is_ok() {
+            unreadable.push((place.clone(), e.to_string()));
+        }
+        Vec::new()
+    });
+    for (file, read) in listed {
         match read {
             Ok((id, record)) => jobs.push(Job { id, record, processes: None }),
             // Struck out while we were reading: then it is not there any more.
-            Err(why) if path.join("jobs").join(&file).symlink_metadata().is_ok() => {
-                unreadable.push((path.join("jobs").join(file), why));
+            Err(why) if place.join(&file).symlink_metadata().is_ok() => {
+                unreadable.push((place.join(file), why));
             }
             Err(_) => {}
         }

@@ -1,6 +1,6 @@
 //! Ending jobs from outside their owner, through its warden.
 
-use crate::claim::CONTROL;
+use crate::claim::{CONTROL, JOBS};
 use crate::error::{Error, Result};
 use crate::list::{List, Owner, list};
 use crate::message::{self, Incoming};
@@ -23,6 +23,12 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// How often it is called again while it is not there.
 const AGAIN: Duration = Duration::from_millis(20);
 
+/// How often the claim is looked at while the warden says nothing: it tells not more than some callers of an end.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How long a job may take whose warden is gone: its keeper ends it by the short ladder.
+const WITHOUT_WARDEN: Duration = Duration::from_secs(5);
+
 /// What is to be stopped, found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
@@ -32,6 +38,8 @@ pub struct Target {
     job: Option<JobId>,
     /// The name of the service, if it is one.
     service: Option<String>,
+    /// Whether its owner is proven dead: then no other warden takes the place of one that is gone.
+    orphaned: bool,
 }
 
 /// What became of it.
@@ -53,9 +61,14 @@ pub fn find(state: Option<&Path>, what: &str) -> Result<Target> {
     let list = list(state)?;
     let lives = |owner: &&Owner| owner.alive != Some(false) || !owner.jobs.is_empty();
     let service = list.owners.iter().filter(lives).find(|owner| owner.service.as_deref() == Some(what));
+    let target = |owner: &Owner, job| Target {
+        claim: owner.claim.clone(),
+        job,
+        service: owner.service.clone(),
+        orphaned: owner.alive == Some(false),
+    };
     if let Some(owner) = service {
-        let service = Some(what.to_owned());
-        return Ok(Target { claim: owner.claim.clone(), job: None, service });
+        return Ok(target(owner, None));
     }
     let digits = what.len() >= SHORTEST && what.bytes().all(|b| b.is_ascii_hexdigit());
     let jobs = list.owners.iter().flat_map(|owner| owner.jobs.iter().map(move |job| (owner, job.id)));
@@ -63,9 +76,7 @@ pub fn find(state: Option<&Path>, what: &str) -> Result<Target> {
     let mut found = jobs.filter(|(_, id)| named(id));
     match (found.next(), found.next()) {
         (None, _) => Err(Error::NotRunning { what: what.to_owned(), before: before(&list, what) }),
-        (Some((owner, id)), None) => {
-            Ok(Target { claim: owner.claim.clone(), job: Some(id), service: owner.service.clone() })
-        }
+        (Some((owner, id)), None) => Ok(target(owner, Some(id))),
         (Some((_, one)), Some((_, other))) => {
             Err(Error::Ambiguous { what: what.to_owned(), two: [one, other] })
         }
@@ -108,6 +119,9 @@ fn call(target: &Target, now: bool) -> Result<Option<OwnedFd>> {
         };
         match socket::call(claim.as_fd(), CONTROL, &text, &[theirs.as_fd()]) {
             Ok(()) => return Ok(Some(mine)),
+            Err(e) if target.orphaned && e.kind() == io::ErrorKind::ConnectionRefused => {
+                return Err(Error::NoAnswer { claim: target.claim.clone(), source: left_behind() });
+            }
             // It is there for callers only when its first job is on its way, and a new one takes the old one's place.
             Err(_) if clock::now() < until => std::thread::sleep(AGAIN),
             Err(source) => return Err(Error::NoAnswer { claim: target.claim.clone(), source }),
@@ -118,15 +132,18 @@ fn call(target: &Target, now: bool) -> Result<Option<OwnedFd>> {
 /// Waits until all is over that the warden says it ends.
 fn hear(answers: &OwnedFd, target: &Target) -> Result<Stopped> {
     let failed = Error::io("hear the warden");
+    let no_answer = |source| Error::NoAnswer { claim: target.claim.clone(), source };
     let (mut ending, mut over, mut let_go) = (0u32, 0u32, false);
     let until = clock::now() + ANSWER_WITHIN;
     loop {
         // How long the ladder takes is the job's own business.
-        let left = (ending == 0).then(|| until.saturating_sub(clock::now()));
-        let [ready] = poll::wait([(Some(answers.as_fd()), Interest::Read)], left).map_err(&failed)?;
+        let left = if ending == 0 { until.saturating_sub(clock::now()) } else { LOOK };
+        let [ready] = poll::wait([(Some(answers.as_fd()), Interest::Read)], Some(left)).map_err(&failed)?;
         if !ready && ending == 0 {
-            let source = io::ErrorKind::TimedOut.into();
-            return Err(Error::NoAnswer { claim: target.claim.clone(), source });
+            return Err(no_answer(io::ErrorKind::TimedOut.into()));
+        }
+        if !ready && is_struck_out(target) {
+            return Ok(Stopped::Over);
         }
         match message::receive::<Answer>(answers.as_fd()).map_err(&failed)? {
             Incoming::Message(Answer::Ending(_), _) => ending += 1,
@@ -134,14 +151,45 @@ fn hear(answers: &OwnedFd, target: &Target) -> Result<Stopped> {
             Incoming::Message(Answer::LetGo(_), _) => let_go = true,
             Incoming::Message(Answer::NotRunning, _) if ending == 0 => return Ok(Stopped::NotRunning),
             Incoming::Message(Answer::NotRunning, _) | Incoming::Nothing => {}
-            // A warden that is gone has ended its jobs, or its keepers do.
-            Incoming::Closed => over = ending.max(1),
+            // Its keepers end the jobs of a warden that is gone, or the job was over before it heard us.
+            Incoming::Closed => return struck_out_soon(target).map_err(no_answer),
         }
         if over > 0 && over >= ending {
             return Ok(Stopped::Over);
         }
         if let_go && ending == 0 {
             return Ok(Stopped::LetGo);
+        }
+    }
+}
+
+/// Waits for the jobs of a warden that is gone.
+fn struck_out_soon(target: &Target) -> io::Result<Stopped> {
+    let until = clock::now() + WITHOUT_WARDEN;
+    while !is_struck_out(target) {
+        if clock::now() >= until {
+            return Err(left_behind());
+        }
+        std::thread::sleep(AGAIN);
+    }
+    Ok(Stopped::Over)
+}
+
+fn left_behind() -> io::Error {
+    io::Error::other("it is gone, and not all of its job; `killcord sweep` ends what is left")
+}
+
+/// Whether the claim says that it is over: its guards or its owner have seen it empty.
+fn is_struck_out(target: &Target) -> bool {
+    let jobs = files::open_directory(&target.claim.join(JOBS));
+    let missing = |e: &io::Error| e.kind() == io::ErrorKind::NotFound;
+    match (jobs, target.job) {
+        (Err(e), _) => missing(&e),
+        (Ok(jobs), Some(id)) => {
+            files::about_at(jobs.as_fd(), id.to_string().as_ref()).is_err_and(|e| missing(&e))
+        }
+        (Ok(jobs), None) => {
+            matches!(files::has_name(jobs.as_fd(), |name| !name.starts_with(b".")), Ok(false))
         }
     }
 }

@@ -67,8 +67,10 @@ fn status_of(e: &killcord::Error) -> i32 {
     match e {
         killcord::Error::NotStarted { stage: Stage::Exec, source, .. } => match source.kind() {
             io::ErrorKind::NotFound => status::NOT_FOUND,
+            io::ErrorKind::ArgumentListTooLong => status::FAILED,
             _ => status::NOT_EXECUTABLE,
         },
+        killcord::Error::Unclear { .. } => status::GUARD_LOST,
         _ => status::FAILED,
     }
 }

@@ -42,6 +42,9 @@ fn print(args: &Logs) -> killcord::Result<()> {
             match log.read(&mut buffer).map_err(failed)? {
                 0 => break,
                 n => {
+                    if log.has_missed() {
+                        say("some of the output was put aside and removed before it could be read");
+                    }
                     if out.write_all(&buffer[..n]).and_then(|()| out.flush()).is_err() {
                         // Whoever stopped reading does not want the rest.
                         return Ok(());

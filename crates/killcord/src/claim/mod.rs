@@ -23,7 +23,7 @@ const LEASE: &str = "lease";
 /// The marker.
 const OWNER: &str = "owner";
 /// The jobs' records.
-const JOBS: &str = "jobs";
+pub(crate) const JOBS: &str = "jobs";
 /// The jobs' temporary directories.
 const TMP: &str = "tmp";
 /// The warden's socket.
@@ -31,6 +31,6 @@ pub(crate) const CONTROL: &str = "control";
 /// What the name of a claim begins with.
 const CLAIM: &str = "c";
 /// What the name of something begins with that is being removed.
-const TRASH: &str = ".trash-";
+pub(crate) const TRASH: &str = ".trash-";
 /// The directory of services in the state root.
 pub(crate) const SERVICES: &str = "services";

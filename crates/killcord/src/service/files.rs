@@ -1,26 +1,49 @@
 //! The directory of a service: its lock, its exit, its output.
 
 use super::{KEPT, Service, is_name};
-use crate::claim::{self, Root, SERVICES, seconds};
+use crate::claim::{self, Root, SERVICES, TRASH, seconds};
 use crate::error::{Error, Result, supported};
 use killcord_model::record::{self, Exit};
-use killcord_sys::files;
-use killcord_sys::os::{AsFd, BorrowedFd, OwnedFd};
+use killcord_model::status::{self, ExitStatus};
+use killcord_model::verdict::Cause;
+use killcord_sys::os::{AsFd, BorrowedFd, OsStrExt, OwnedFd};
+use killcord_sys::{clock, files, remove};
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 /// Held by the service's owner as long as it lives.
 const LOCK: &str = "lock";
 /// How it ended.
 const EXIT: &str = "exit";
-/// Its output, and what was before that.
+/// What is given up for the exit where the disk is full.
+const ROOM: &str = "room";
+/// Its output, and what was before that. It is there from the start of the program on.
 pub(super) const LOG: &str = "log";
 pub(super) const OLD_LOG: &str = "log.1";
 /// So many services are looked at.
 const MOST: usize = 10_000;
-/// How often a directory is opened again that was removed under our hands.
-const ATTEMPTS: u32 = 16;
+/// How long a lock must be held by one that is no reader for us to say that the service runs: whoever looks at a
+/// service, and whoever removes one that is over, hold it for an instant.
+const HELD_FOR: Duration = Duration::from_millis(100);
+/// How long a name may take to be had.
+const TAKE_WITHIN: Duration = Duration::from_secs(5);
+/// How often it is tried.
+const AGAIN: Duration = Duration::from_millis(2);
+/// How long an owner has to write down how its job ended.
+const WRITES_WITHIN: Duration = Duration::from_secs(2);
+/// What stands of a service that was ended because its owner was.
+const OWNER_KILLED: &str = "its owner was killed, and it was ended with it";
+
+/// What became of an attempt to take a name.
+enum Attempt {
+    Taken(Place),
+    /// Somebody holds the lock, and not to look.
+    Held,
+    /// Somebody looked at it or removed it at the same time.
+    Changed,
+}
 
 /// The directory of one service.
 #[derive(Debug)]
@@ -61,38 +84,77 @@ impl Place {
         }
     }
 
-    /// Takes the name for a service that is about to start, and everything of one before it that is over.
+    /// Takes the name for a service that is about to start. What there is of one before it that is over goes, with
+    /// its directory: whoever waits for that one must not take the new one for it.
     ///
     /// # Errors
     /// `AlreadyExists` when the service runs.
     pub(super) fn take(root: &Root, name: &str) -> io::Result<Self> {
-        for _ in 0..ATTEMPTS {
-            let list = open_list(root)?;
-            match files::make_directory_at(list.as_fd(), name.as_ref()) {
-                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
-                _ => {}
-            }
-            let Ok(dir) = files::open_directory_at(list.as_fd(), name.as_ref()) else { continue };
-            match files::make_file_at(dir.as_fd(), LOCK.as_ref()) {
-                Err(e) if !matches!(e.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {
-                    return Err(e);
+        let begun = clock::now();
+        loop {
+            let attempt = Self::attempt(root, name)?;
+            let waited = clock::now().saturating_sub(begun);
+            match attempt {
+                Attempt::Taken(place) => return Ok(place),
+                Attempt::Held if waited >= HELD_FOR => return Err(io::ErrorKind::AlreadyExists.into()),
+                Attempt::Changed if waited >= TAKE_WITHIN => {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "others change it again and again"));
                 }
-                _ => {}
-            }
-            let Ok(lock) = files::open_own_at(dir.as_fd(), LOCK.as_ref()) else { continue };
-            let place = Self { list, name: name.to_owned(), dir, lock };
-            if !files::seize(place.lock.as_fd())? {
-                return Err(io::ErrorKind::AlreadyExists.into());
-            }
-            if place.is_there() {
-                for left in [EXIT, LOG, OLD_LOG] {
-                    // There may be none.
-                    let _ = files::unlink_at(place.dir.as_fd(), left.as_ref());
-                }
-                return Ok(place);
+                Attempt::Held | Attempt::Changed => std::thread::sleep(AGAIN),
             }
         }
-        Err(io::Error::new(io::ErrorKind::TimedOut, "its directory was removed again and again"))
+    }
+
+    fn attempt(root: &Root, name: &str) -> io::Result<Attempt> {
+        let list = open_list(root)?;
+        match files::make_directory_at(list.as_fd(), name.as_ref()) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Attempt::Changed),
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+            _ => {}
+        }
+        let gone = |e: &io::Error| e.kind() == io::ErrorKind::NotFound;
+        let dir = match files::open_directory_at(list.as_fd(), name.as_ref()) {
+            Err(e) if gone(&e) => return Ok(Attempt::Changed),
+            dir => dir?,
+        };
+        match files::make_file_at(dir.as_fd(), LOCK.as_ref()) {
+            Err(e) if gone(&e) => return Ok(Attempt::Changed),
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+            _ => {}
+        }
+        let lock = match files::open_own_at(dir.as_fd(), LOCK.as_ref()) {
+            Err(e) if gone(&e) => return Ok(Attempt::Changed),
+            lock => lock?,
+        };
+        let place = Self { list, name: name.to_owned(), dir, lock };
+        if !files::seize(place.lock.as_fd())? {
+            // Of those who only look there may be many.
+            let readers = files::hold(place.lock.as_fd())?;
+            return Ok(if readers || !place.is_there() { Attempt::Changed } else { Attempt::Held });
+        }
+        if !place.is_there() {
+            return Ok(Attempt::Changed);
+        }
+        if place.began() {
+            claim::discard(place.list.as_fd(), name.as_ref(), None)?;
+            return Ok(Attempt::Changed);
+        }
+        Ok(Attempt::Taken(place))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        files::about_at(self.dir.as_fd(), name.as_ref()).is_ok()
+    }
+
+    /// Whether a program has been executed here: then there is something to say of it, also if nobody has.
+    fn began(&self) -> bool {
+        self.has(EXIT) || self.has(LOG)
+    }
+
+    /// Keeps room for the exit.
+    pub(super) fn make_room(&self) -> io::Result<()> {
+        let text = [b' '; record::LARGEST];
+        files::write_whole_at(self.dir.as_fd(), ".room".as_ref(), ROOM.as_ref(), &text)
     }
 
     /// Whether the directory is still the one with this name.
@@ -112,10 +174,29 @@ impl Place {
         files::hold(self.lock.as_fd()).map(|free| !free)
     }
 
-    /// Writes down how the service ended.
+    /// Whether the service runs, without a hold of ours beyond this call. One that was removed does not.
+    pub(super) fn is_held(&self) -> io::Result<bool> {
+        match files::open_own_at(self.dir.as_fd(), LOCK.as_ref()) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            again => files::hold(again?.as_fd()).map(|free| !free),
+        }
+    }
+
+    /// Writes down how the service ended. Where the disk is full, the room that was kept goes for it, and then the
+    /// output: the older, and if that must be all of it.
     pub(super) fn set_exit(&self, exit: &Exit) -> io::Result<()> {
         let text = record::encode(exit).map_err(io::Error::other)?;
-        files::write_whole_at(self.dir.as_fd(), ".exit".as_ref(), EXIT.as_ref(), &text)
+        let write = || files::write_whole_at(self.dir.as_fd(), ".exit".as_ref(), EXIT.as_ref(), &text);
+        let mut written = Err(io::ErrorKind::StorageFull.into());
+        for goes in [ROOM, OLD_LOG, LOG] {
+            // There may be none.
+            let _ = files::unlink_at(self.dir.as_fd(), goes.as_ref());
+            written = write();
+            if written.is_ok() {
+                break;
+            }
+        }
+        written
     }
 
     fn exit(&self) -> Option<Exit> {
@@ -131,10 +212,29 @@ impl Place {
         claim::discard(self.list.as_fd(), self.name.as_ref(), None).map(|removed| removed.complete)
     }
 
-    fn describe(&self) -> io::Result<Service> {
+    /// `None` for the place of one that was never executed, whose starter was killed.
+    fn describe(&self) -> io::Result<Option<Service>> {
         let running = self.runs()?;
         let exit = if running { None } else { self.exit() };
-        Ok(Service { name: self.name.clone(), running, exit })
+        Ok((running || self.began()).then(|| Service { name: self.name.clone(), running, exit }))
+    }
+
+    /// What a sweep does about it: says whether it was removed.
+    fn expire(&self, now: u64) -> io::Result<bool> {
+        if !files::seize(self.lock.as_fd())? || !self.is_there() {
+            return Ok(false);
+        }
+        let exit = self.exit();
+        match exit {
+            Some(exit) if now.saturating_sub(exit.at) >= KEPT => self.discard(),
+            Some(_) => Ok(false),
+            // From now on it has its day, too.
+            None if self.began() => {
+                let (job, how) = (String::new(), OWNER_KILLED.to_owned());
+                self.set_exit(&Exit { job, status: status::GUARD_LOST, how, at: now }).map(|()| false)
+            }
+            None => self.discard().map(|_| false),
+        }
     }
 }
 
@@ -159,20 +259,31 @@ pub(crate) fn all(root: &Root) -> io::Result<(Vec<Service>, usize)> {
 
 fn describe(list: &OwnedFd, name: &OsStr) -> io::Result<Option<Service>> {
     let Some(name) = name.to_str().filter(|name| is_name(name)) else { return Ok(None) };
-    Place::within(list.try_clone()?, name)?.map(|place| place.describe()).transpose()
+    Place::within(list.try_clone()?, name)?.map_or(Ok(None), |place| place.describe())
 }
 
-/// Removes the services that have been over for a day, and says how many.
+/// Removes the services that have been over for a day, and says how many; what somebody was killed in making or
+/// removing goes as well.
 pub(crate) fn expire(root: &Root, now: u64) -> u64 {
-    let Ok((services, _)) = all(root) else { return 0 };
-    let old =
-        |service: &Service| service.exit.as_ref().is_some_and(|exit| now.saturating_sub(exit.at) >= KEPT);
-    let names = services.iter().filter(|service| !service.running && old(service)).map(|s| &s.name);
-    let removed = names.filter(|name| {
-        let place = Place::existing(root, name).ok().flatten();
-        place.is_some_and(|place| place.discard().unwrap_or(false))
-    });
-    removed.count() as u64
+    let Ok(list) = files::open_directory_at(root.as_fd(), SERVICES.as_ref()) else { return 0 };
+    let Ok((names, _)) = files::names(list.as_fd(), MOST) else { return 0 };
+    let mut removed = 0;
+    for name in names {
+        if name.as_bytes().starts_with(TRASH.as_bytes()) {
+            // What cannot be removed is the next sweep's.
+            let _ = remove::tree(list.as_fd(), &name, None);
+            continue;
+        }
+        let Some(text) = name.to_str().filter(|name| is_name(name)) else { continue };
+        let copy = list.try_clone();
+        match copy.and_then(|list| Place::within(list, text)) {
+            Ok(Some(place)) => removed += u64::from(place.expire(now).unwrap_or(false)),
+            // One without a lock: it goes if it is empty, and its maker makes another.
+            Ok(None) => drop(files::remove_directory_at(list.as_fd(), &name)),
+            Err(_) => {}
+        }
+    }
+    removed
 }
 
 /// Opens the directory of a service.
@@ -200,93 +311,42 @@ pub enum Outcome {
 pub fn wait(state: Option<&Path>, name: &str) -> Result<Outcome> {
     let place = find(state, name)?;
     files::wait_for_holder(place.lock.as_fd()).map_err(Error::io("wait for the service"))?;
-    let outcome = place.exit().map_or(Outcome::OwnerKilled, Outcome::Ended);
-    // Somebody else who waits has it as well, or the next sweep removes it.
-    let _ = place.discard();
-    Ok(outcome)
+    let exit = place.exit();
+    // Somebody else may have read it, or its program was never executed.
+    if !place.is_there() || !place.began() {
+        return Err(Error::NoSuchService { name: name.to_owned() });
+    }
+    // Whoever waits for the same has read it as well, or finds it gone; who only looks is out of the way soon.
+    let until = clock::now() + HELD_FOR;
+    while !place.discard().unwrap_or(false) && place.is_there() && clock::now() < until {
+        std::thread::sleep(AGAIN);
+    }
+    Ok(exit.map_or(Outcome::OwnerKilled, Outcome::Ended))
 }
 
-/// Waits until nobody has the service's name any more.
+/// Waits until nobody has the service's name any more; not for ever, since its owner may have been stopped.
 pub(crate) fn wait_until_free(place: &Place) -> io::Result<()> {
-    files::wait_for_holder(place.lock.as_fd())
-}
-
-/// The output of a service, from the oldest that is kept.
-#[derive(Debug)]
-pub struct Log {
-    place: Place,
-    /// What is being read, and what it is: a log that was put aside is read to its end.
-    file: Option<(std::fs::File, (u64, u64))>,
-    old_is_read: bool,
-}
-
-/// Opens the output of a service, which may run or may be over.
-///
-/// # Errors
-/// [`Error::NoSuchService`] when there is none of this name.
-pub fn logs(state: Option<&Path>, name: &str) -> Result<Log> {
-    Ok(Log { place: find(state, name)?, file: None, old_is_read: false })
-}
-
-impl Log {
-    /// Takes some of the output; an empty answer when there is no more for now.
-    ///
-    /// # Errors
-    /// What the operating system said.
-    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if let Some((file, _)) = &mut self.file {
-                let n = io::Read::read(file, buffer)?;
-                if n > 0 {
-                    return Ok(n);
-                }
-            }
-            if !self.next_file()? {
-                return Ok(0);
-            }
-        }
+    let until = clock::now() + WRITES_WITHIN;
+    while place.is_there() && !files::hold(place.lock.as_fd())? && clock::now() < until {
+        std::thread::sleep(AGAIN);
     }
-
-    /// Whether the service still runs, so that more may come.
-    ///
-    /// # Errors
-    /// What the operating system said.
-    pub fn goes_on(&self) -> io::Result<bool> {
-        // Not through the lock that is open here: holding that would keep the name taken.
-        let again = files::open_own_at(self.place.dir.as_fd(), LOCK.as_ref())?;
-        files::hold(again.as_fd()).map(|free| !free)
-    }
-
-    /// Goes on with the next file, if there is one that has not been read.
-    fn next_file(&mut self) -> io::Result<bool> {
-        let name = if self.old_is_read { LOG } else { OLD_LOG };
-        self.old_is_read = true;
-        let file = match files::open_own_at(self.place.dir.as_fd(), name.as_ref()) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(name == OLD_LOG),
-            file => file?,
-        };
-        let identity = files::about(file.as_fd())?.identity;
-        if self.file.as_ref().is_some_and(|(_, known)| *known == identity) {
-            return Ok(false);
-        }
-        self.file = Some((file.into(), identity));
-        Ok(true)
-    }
+    Ok(())
 }
 
 /// The exit of a job whose owner could see it.
 pub(super) fn exit(finished: &crate::session::Finished) -> Exit {
     let status = finished.exit_status();
     let how = match (finished.end.cause, finished.end.status) {
-        (killcord_model::verdict::Cause::Timeout, _) => "its time was up".to_owned(),
-        (killcord_model::verdict::Cause::Asked, _) => "stopped".to_owned(),
-        (_, Some(record_status)) => match record_status {
-            killcord_model::status::ExitStatus::Code(code) => format!("exited with {code}"),
-            killcord_model::status::ExitStatus::Signal(signal) => {
-                format!("ended by {}", killcord_sys::signals::name(signal))
-            }
-        },
-        (_, None) => "its end was not seen".to_owned(),
+        (Cause::Timeout, _) => "its time was up".to_owned(),
+        (Cause::Asked, _) => "stopped".to_owned(),
+        (Cause::WardenGone, _) => "its warden was killed, and it was ended with it".to_owned(),
+        (Cause::KeeperGone, _) => "its keeper was killed, and it was ended with it".to_owned(),
+        (Cause::OwnerGone, _) => OWNER_KILLED.to_owned(),
+        (Cause::LeaderExited, Some(ExitStatus::Code(code))) => format!("exited with {code}"),
+        (Cause::LeaderExited, Some(ExitStatus::Signal(signal))) => {
+            format!("ended by {}", killcord_sys::signals::name(signal))
+        }
+        (Cause::LeaderExited, None) => "its end was not seen".to_owned(),
     };
     Exit { job: finished.job.to_string(), status, how, at: seconds() }
 }

@@ -5,11 +5,13 @@
 //! before it), and when it is over its `exit`, until that is read or for a day.
 
 mod files;
+mod follow;
 mod log;
 mod owner;
 
-pub use files::{Log, Outcome, logs, wait};
+pub use files::{Outcome, wait};
 pub(crate) use files::{all, expire, find, wait_until_free};
+pub use follow::{Log, logs};
 pub(crate) use owner::Attendant;
 pub use owner::start;
 

@@ -7,6 +7,7 @@ use crate::claim::Root;
 use crate::error::{Error, Result, supported};
 use crate::session::{Finished, Options, serve};
 use killcord_model::id::JobId;
+use killcord_model::verdict::Cause;
 use killcord_model::wire::{Refusal, decode, encode};
 use killcord_sys::os::{AsFd, BorrowedFd, OwnedFd};
 use killcord_sys::process::{self, Fork};
@@ -23,6 +24,8 @@ enum Word {
     Refused(JobId, Refusal),
     /// Nothing ran; a line that says why.
     Failed(String),
+    /// The guards were killed meanwhile: it may or may not have run.
+    Unclear(JobId),
 }
 
 /// What a service's owner does beside following its job.
@@ -48,6 +51,8 @@ impl Attendant {
 
     /// Tells the starter that the program is being executed.
     pub(crate) fn started(&mut self, job: JobId) {
+        // On a full disk it runs all the same; what of its output is lost is said at its end.
+        let _ = self.log.open(&self.place).map(drop).and_then(|()| self.place.make_room());
         self.tell(&Word::Started(job));
     }
 
@@ -60,11 +65,21 @@ impl Attendant {
 
     /// Writes down how it ended; one that never ran leaves nothing.
     pub(crate) fn finish(mut self, finished: &Finished) {
-        self.drain();
+        self.log.drain_last(&self.place);
         if let Some(refusal) = &finished.refusal {
             // The name is free before the starter knows.
             let _ = self.place.discard();
             return self.tell(&Word::Refused(finished.job, refusal.clone()));
+        }
+        if self.starter.is_some() {
+            // As above: its starter has not heard that it began, and hears now why.
+            let _ = self.place.discard();
+            return self.tell(&match finished.end.cause {
+                Cause::WardenGone | Cause::KeeperGone => Word::Unclear(finished.job),
+                Cause::LeaderExited | Cause::Timeout | Cause::Asked | Cause::OwnerGone => {
+                    Word::Failed("it was ended before its program was executed".to_owned())
+                }
+            });
         }
         let mut exit = files::exit(finished);
         if let Some((bytes, why)) = self.log.lost {
@@ -114,6 +129,7 @@ fn hear_word(from: OwnedFd, program: &str) -> Result<JobId> {
     match decode::<Word>(&text) {
         Ok(Word::Started(job)) => Ok(job),
         Ok(Word::Refused(_, refusal)) => Err(Error::from_refusal(refusal, program.as_bytes())),
+        Ok(Word::Unclear(job)) => Err(Error::Unclear { job }),
         Ok(Word::Failed(why)) => Err(Error::ServiceFailed { why }),
         Err(_) => {
             Err(Error::ServiceFailed { why: "its owner was killed while it was being started".to_owned() })
