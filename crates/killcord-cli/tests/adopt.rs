@@ -357,7 +357,7 @@ fn a_prefix_that_fits_too_much_and_options_without_it_are_refused() {
         (&["--older-than", "1h"], "--adopt <PREFIX>"),
         (&["--adopt", "other_tool-", "--yes", "--dry-run"], "cannot be used with"),
         (&["--adopt", "other_tool-", "--older-than", "soon"], "is not a duration"),
-        (&[], "sweep without --adopt PREFIX is not here yet"),
+        (&["--adopt", "killcord-", "--yes"], "killcord's own directory"),
     ] {
         let done = run(&mut command(&scene, who, args), SOON);
         assert_eq!((done.code(), done.stdout.as_str()), (125, ""), "{args:?}");

@@ -43,6 +43,21 @@ fn has_no_job(warden: &PinnedProcess, boundary: Boundary) {
     }
 }
 
+/// Waits until the warden has opened what it has for good: the socket in our claim comes when its first job is on its way.
+fn listens_for_callers() {
+    let until = Instant::now() + SOON;
+    let me = std::process::id();
+    loop {
+        let list = killcord::list(None).unwrap();
+        let mut ours = list.owners.iter().filter(|owner| owner.pid == me);
+        if ours.all(|owner| owner.claim.join("control").exists()) {
+            return;
+        }
+        assert!(Instant::now() < until, "{list:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 fn heavy_five_hundred_jobs_of_one_owner_leave_nothing() {
     for boundary in boundaries() {
         let owner = owner_of(boundary);
@@ -50,6 +65,7 @@ fn heavy_five_hundred_jobs_of_one_owner_leave_nothing() {
         let warden = Guards::of(&first).warden;
         drop(first);
         has_no_job(&warden, boundary);
+        listens_for_callers();
         let before = (descriptors("self"), descriptors(&warden.pid.to_string()));
         let mut cgroups = Vec::new();
         for number in 0..JOBS {
