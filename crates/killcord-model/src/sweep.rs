@@ -123,7 +123,7 @@ fn place_of(recorded: &Place, here: &Place) -> Where {
         Where::Elsewhere
     } else if recorded.boot != here.boot {
         Where::BeforeBoot
-    } else if recorded == here {
+    } else if recorded == here && here.pid_namespace != 0 {
         Where::Here
     } else {
         Where::Elsewhere
@@ -157,32 +157,36 @@ pub struct Traces {
     pub tags_read: bool,
 }
 
+/// Whether a job is over, where its record alone says so: nothing has to be looked for then.
+#[must_use]
+pub fn job_by_record(record: &Job, here: &Place) -> Option<JobsProof> {
+    match (place_of(&record.place, here), record.state) {
+        (Where::BeforeBoot, _) | (Where::Here, State::Reserved) => Some(JobsProof::Over),
+        (Where::Elsewhere, _) => Some(JobsProof::Unknown),
+        (Where::Here, State::Started | State::Released) => None,
+    }
+}
+
 /// Whether a job is over, for a claim whose lease is free: its keeper is gone then, and with it the init of a
 /// namespace.
 ///
 /// A name in the environment finds processes; that it finds none proves nothing, since a program can drop its
 /// environment. A cgroup and a tag cannot be dropped.
 pub fn job(record: &Job, here: &Place, traces: Traces) -> JobsProof {
-    match place_of(&record.place, here) {
-        Where::BeforeBoot => return JobsProof::Over,
-        Where::Elsewhere => return JobsProof::Unknown,
-        Where::Here => {}
+    if let Some(known) = job_by_record(record, here) {
+        return known;
     }
     let seen_all = match record.boundary {
         Boundary::Namespace => true,
         Boundary::Cgroup => traces.leaf_empty,
         Boundary::Tree | Boundary::Group | Boundary::Uncontained => false,
     };
-    match record.state {
-        State::Reserved => JobsProof::Over,
-        State::Started | State::Released if traces.found > 0 => JobsProof::Running,
-        State::Started | State::Released => {
-            if seen_all || (record.tag.is_some() && traces.tags_read) {
-                JobsProof::Over
-            } else {
-                JobsProof::Unknown
-            }
-        }
+    if traces.found > 0 {
+        JobsProof::Running
+    } else if seen_all || (record.tag.is_some() && traces.tags_read) {
+        JobsProof::Over
+    } else {
+        JobsProof::Unknown
     }
 }
 
@@ -273,6 +277,9 @@ mod tests {
             assert_eq!(places().map(|p| owner(&marker(p, 5), &here(), seen)), expected, "{seen:?}");
         }
         assert_eq!(owner(&marker(here(), 0), &here(), Seen::Gone), Unknown);
+        // A namespace that neither could read is not known to be the same.
+        let blind = Place { pid_namespace: 0, ..here() };
+        assert_eq!(owner(&marker(blind.clone(), 5), &blind, Seen::Gone), Unknown);
     }
 
     fn record(state: State, boundary: Boundary, tag: Option<u32>) -> Job {

@@ -78,6 +78,11 @@ impl Corner {
         outer
     }
 
+    /// Where it is, if there is one.
+    pub fn dir(&self) -> Option<&Path> {
+        self.0.as_deref()
+    }
+
     /// The leaves of jobs that are there now.
     pub fn leaves(&self) -> Vec<PathBuf> {
         let entries = self.0.iter().flat_map(std::fs::read_dir).flatten().flatten();

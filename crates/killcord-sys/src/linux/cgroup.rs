@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// `f_type` of a v2 hierarchy (`statfs(2)`, `linux/magic.h`).
 const CGROUP2_SUPER_MAGIC: rustix::fs::FsWord = 0x6367_7270;
+/// And of one of v1.
+const CGROUP_SUPER_MAGIC: rustix::fs::FsWord = 0x0027_e0eb;
 
 /// Opens a directory without needing the right to read it.
 fn open_dir(at: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
@@ -143,6 +145,17 @@ impl Own {
         let dir = open_dir(rustix::fs::CWD, path)?;
         let v2 = rustix::fs::fstatfs(&dir).is_ok_and(|s| s.f_type == CGROUP2_SUPER_MAGIC);
         if v2 { Ok(Self { path: path.to_owned(), dir }) } else { Err(io::ErrorKind::InvalidInput.into()) }
+    }
+
+    /// The same of either version.
+    ///
+    /// # Errors
+    /// As [`Own::at`].
+    pub fn at_any(path: &Path) -> io::Result<Self> {
+        let dir = open_dir(rustix::fs::CWD, path)?;
+        let kind = rustix::fs::fstatfs(&dir)?.f_type;
+        let cgroup = kind == CGROUP2_SUPER_MAGIC || kind == CGROUP_SUPER_MAGIC;
+        if cgroup { Ok(Self { path: path.to_owned(), dir }) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 
     /// Opens the directory below it with this name.

@@ -34,3 +34,10 @@ const CLAIM: &str = "c";
 pub(crate) const TRASH: &str = ".trash-";
 /// The directory of services in the state root.
 pub(crate) const SERVICES: &str = "services";
+
+/// Whether this is a name that we give: the prefix, and eight digits. A state root that somebody has named may have
+/// directories of other makers in it.
+fn is_made(prefix: &str, name: &[u8]) -> bool {
+    let digit = |b: &u8| b.is_ascii_digit() || matches!(b, b'a'..=b'f');
+    name.strip_prefix(prefix.as_bytes()).is_some_and(|rest| rest.len() == 8 && rest.iter().all(digit))
+}

@@ -1,6 +1,6 @@
 //! Reading the claims of others: everything in them may be hostile, and nothing in them is waited for.
 
-use super::{CLAIM, JOBS, LEASE, OWNER, Root};
+use super::{CLAIM, JOBS, LEASE, OWNER, Root, is_made};
 use killcord_model::id::JobId;
 use killcord_model::record::{self, Job, Owner, Place};
 use killcord_model::sweep::{self, LeaseProof, OwnerProof, Seen};
@@ -17,7 +17,7 @@ const MOST_JOBS: usize = 1 << 16;
 /// The names of all claims.
 pub(crate) fn claims(root: &Root) -> io::Result<Vec<OsString>> {
     let (mut names, _) = files::names(root.as_fd(), MOST_CLAIMS)?;
-    names.retain(|name| name.as_bytes().starts_with(CLAIM.as_bytes()));
+    names.retain(|name| is_made(CLAIM, name.as_bytes()));
     Ok(names)
 }
 

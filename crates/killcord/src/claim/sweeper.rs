@@ -2,13 +2,13 @@
 
 use super::make::discard;
 use super::read::{Reading, claims};
-use super::{Root, TRASH, make, traces};
+use super::{CLAIM, JOBS, Root, TRASH, is_made, make, traces};
 use crate::error::Error;
 use crate::numbers;
 use crate::service;
 use killcord_model::id::{JOB_VARIABLE, JobId};
-use killcord_model::record::{Job, Place};
-use killcord_model::sweep::{self, JobsProof, LeaseProof, OwnerProof, Reason, Verdict};
+use killcord_model::record::{Job, Place, State};
+use killcord_model::sweep::{self, JobsProof, LeaseProof, OwnerProof, Reason, Traces, Verdict};
 use killcord_sys::os::{AsFd, OsStrExt};
 use killcord_sys::process::{self, Fork};
 use killcord_sys::{clock, descriptors, files, remove, signals};
@@ -67,8 +67,10 @@ struct Standing {
 /// What is to be done with a claim.
 enum Finding {
     Decided(Verdict),
-    /// It can go when what is left of these jobs is ended.
-    Leftovers(Vec<Standing>),
+    /// It stays, since something that must be read says nothing.
+    Unreadable(String),
+    /// It can go when what is left of these jobs is ended, as far as the others let it.
+    Leftovers(Vec<Standing>, JobsProof),
 }
 
 struct Sweep<'a, F: FnMut(&Swept)> {
@@ -77,8 +79,11 @@ struct Sweep<'a, F: FnMut(&Swept)> {
     options: Options,
     until: Option<Duration>,
     swept: Swept,
-    /// The jobs of owners and guards that live: whatever another claim says of them, they are not touched.
+    /// The jobs of owners and guards that live, and those that were let go and run: whatever another claim says of
+    /// them, they are not touched.
     living: BTreeSet<JobId>,
+    /// And what they are tagged with.
+    living_tags: BTreeSet<u32>,
     progress: F,
 }
 
@@ -99,8 +104,9 @@ pub fn sweep(state: Option<&Path>, options: Options, progress: impl FnMut(&Swept
 impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
     fn new(root: &'a Root, options: Options, progress: F) -> Self {
         let until = options.within.map(|within| clock::now() + within);
-        let (swept, living) = (Swept::default(), BTreeSet::new());
-        Self { root, here: numbers::place(), options, until, swept, living, progress }
+        let (living, living_tags) = (BTreeSet::new(), BTreeSet::new());
+        let (here, swept) = (numbers::place(), Swept::default());
+        Self { root, here, options, until, swept, living, living_tags, progress }
     }
 
     fn run(mut self) -> crate::Result<Swept> {
@@ -137,41 +143,45 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
             Ok(reading) => reading,
             // Somebody else was faster.
             Err(e) if e.kind() == io::ErrorKind::NotFound => return,
-            Err(e) => {
-                self.complain(name, &e.to_string());
-                return self.keep(name, Reason::Unreadable);
-            }
+            Err(e) => return self.keep_unreadable(name, &e.to_string()),
         };
         if reading.is_bare() {
             return self.remove_bare(name);
         }
-        match self.look(name, &reading) {
+        match self.look(&reading) {
             Finding::Decided(Verdict::Remove) => self.remove(name, &reading),
+            // What was read was just being removed by somebody else.
+            _ if self.is_gone(name) => {}
             Finding::Decided(Verdict::Keep(reason)) => self.keep(name, reason),
-            Finding::Leftovers(_) => later.push(name.to_owned()),
+            Finding::Unreadable(why) => self.keep_unreadable(name, &why),
+            Finding::Leftovers(..) => later.push(name.to_owned()),
         }
     }
 
+    fn is_gone(&self, name: &OsStr) -> bool {
+        files::about_at(self.root.as_fd(), name).is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Decides about a claim.
-    fn look(&mut self, name: &OsStr, reading: &Reading) -> Finding {
+    fn look(&mut self, reading: &Reading) -> Finding {
         let (owner, lease) = (reading.owner, reading.lease());
         let mut standings = Vec::new();
         let mut all = JobsProof::Over;
+        let mut unreadable = reading.unreadable();
         let answered_for = owner == OwnerProof::Alive || lease == LeaseProof::Held;
         let listed = reading.jobs().unwrap_or_else(|e| {
             all = JobsProof::Unknown;
-            if !answered_for {
-                self.complain(name, &format!("jobs: {e}"));
-            }
+            unreadable.get_or_insert(format!("{JOBS}: {e}"));
             Vec::new()
         });
         for (file, read) in listed {
             match read {
-                Ok((id, _)) if answered_for => {
-                    self.living.insert(id);
-                }
+                Ok((id, record)) if answered_for => self.lives(id, &record),
                 Ok((id, record)) => {
                     let proof = self.standing(id, &record);
+                    if record.state == State::Released && proof == JobsProof::Running {
+                        self.lives(id, &record);
+                    }
                     all = sweep::both(all, proof);
                     standings.push(Standing { id, record, proof });
                 }
@@ -179,62 +189,78 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
                 Err(_) if answered_for => {}
                 Err(why) => {
                     all = sweep::both(all, JobsProof::Unknown);
-                    self.complain(name, &format!("jobs/{}: {why}", file.display()));
+                    unreadable.get_or_insert(format!("{JOBS}/{}: {why}", file.display()));
                 }
             }
         }
-        self.decide(name, reading, all, standings)
-    }
-
-    fn decide(
-        &mut self,
-        name: &OsStr,
-        reading: &Reading,
-        all: JobsProof,
-        standings: Vec<Standing>,
-    ) -> Finding {
-        let (owner, lease) = (reading.owner, reading.lease());
         let to_end = |s: &Standing| s.proof == JobsProof::Running && sweep::may_end(&s.record, owner, lease);
         let verdict = sweep::verdict(owner, lease, all);
         if verdict == Verdict::Keep(Reason::JobRunning) && standings.iter().any(to_end) {
-            return Finding::Leftovers(standings.into_iter().filter(to_end).collect());
+            let (to_end, others): (Vec<_>, Vec<_>) = standings.into_iter().partition(to_end);
+            let unread = if unreadable.is_some() { JobsProof::Unknown } else { JobsProof::Over };
+            return Finding::Leftovers(to_end, others.iter().map(|s| s.proof).fold(unread, sweep::both));
         }
         if verdict == Verdict::Remove && !self.options.dry_run {
             for standing in &standings {
                 traces::remove_cgroups(standing.id, &standing.record);
             }
         }
-        match (verdict, reading.unreadable()) {
-            (Verdict::Keep(Reason::Unknown), Some(why)) => {
-                self.note(format!("{}: {why}", self.root.path.join(name).display()));
-                Finding::Decided(Verdict::Keep(Reason::Unreadable))
-            }
+        match (verdict, unreadable) {
+            (Verdict::Keep(Reason::Unknown), Some(why)) => Finding::Unreadable(why),
             (verdict, _) => Finding::Decided(verdict),
         }
     }
 
+    fn lives(&mut self, id: JobId, record: &Job) {
+        self.living.insert(id);
+        self.living_tags.extend(record.tag);
+    }
+
+    fn may_be_touched(&self, standing: &Standing) -> bool {
+        let tagged = standing.record.tag.is_some_and(|tag| self.living_tags.contains(&tag));
+        !tagged && !self.living.contains(&standing.id)
+    }
+
     fn standing(&self, id: JobId, record: &Job) -> JobsProof {
+        if let Some(known) = sweep::job_by_record(record, &self.here) {
+            return known;
+        }
         traces::look(id, record).map_or(JobsProof::Unknown, |seen| sweep::job(record, &self.here, seen))
+    }
+
+    /// What will be known of a job when nothing of it is found any more.
+    fn once_ended(&self, record: &Job) -> JobsProof {
+        let leaf_empty = record.leaf.is_some();
+        sweep::job(record, &self.here, Traces { found: 0, leaf_empty, tags_read: true })
     }
 
     /// Ends what is left of a claim's jobs, and removes it if that was all.
     fn end_leftovers(&mut self, name: &OsStr) {
         // It was let go meanwhile: what was true of it may be so no more.
         let Ok(reading) = Reading::of(self.root, name, &self.here) else { return };
-        match self.look(name, &reading) {
-            Finding::Leftovers(standings) => {
-                for standing in &standings {
-                    if !self.living.contains(&standing.id) {
-                        self.end(name, standing);
-                    }
+        match self.look(&reading) {
+            Finding::Leftovers(standings, others) => {
+                let (ended, stay): (Vec<_>, Vec<_>) =
+                    standings.iter().partition(|standing| self.may_be_touched(standing));
+                for standing in &ended {
+                    self.end(name, standing);
+                }
+                if self.options.dry_run {
+                    let others = if stay.is_empty() { others } else { JobsProof::Running };
+                    let all = ended.iter().map(|s| self.once_ended(&s.record)).fold(others, sweep::both);
+                    return match sweep::verdict(reading.owner, reading.lease(), all) {
+                        Verdict::Remove => self.remove(name, &reading),
+                        Verdict::Keep(reason) => self.keep(name, reason),
+                    };
                 }
             }
-            Finding::Decided(_) => {}
+            Finding::Decided(_) | Finding::Unreadable(_) => {}
         }
-        match self.look(name, &reading) {
+        match self.look(&reading) {
             Finding::Decided(Verdict::Remove) => self.remove(name, &reading),
             Finding::Decided(Verdict::Keep(reason)) => self.keep(name, reason),
-            Finding::Leftovers(_) => self.keep(name, Reason::JobRunning),
+            Finding::Unreadable(why) => self.keep_unreadable(name, &why),
+            Finding::Leftovers(..) => self.keep(name, Reason::JobRunning),
         }
     }
 
@@ -263,8 +289,12 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
     }
 
     fn remove(&mut self, name: &OsStr, reading: &Reading) {
-        let found = files::about_at(self.root.as_fd(), name).map(|about| about.identity);
-        let same = found.ok() == files::about(reading.dir.as_fd()).ok().map(|about| about.identity);
+        let found = match files::about_at(self.root.as_fd(), name) {
+            // Another sweep was faster, and has let go of the lease by now.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return,
+            found => found.ok().map(|about| about.identity),
+        };
+        let same = found == files::about(reading.dir.as_fd()).ok().map(|about| about.identity);
         if !same {
             // Somebody has exchanged it while we were reading.
             return self.keep(name, Reason::Unknown);
@@ -281,12 +311,13 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
     /// Goes on with the removals that somebody was killed in.
     fn finish_removals(&mut self) {
         let Ok((names, _)) = files::names(self.root.as_fd(), usize::MAX) else { return };
-        for name in names.iter().filter(|name| name.as_bytes().starts_with(TRASH.as_bytes())) {
+        for name in names.iter().filter(|name| is_made(TRASH, name.as_bytes())) {
             if self.is_late() || self.options.dry_run {
                 return;
             }
             match remove::tree(self.root.as_fd(), name, self.until) {
-                Ok(removed) => self.swept.removed += u64::from(removed.complete),
+                // Without an entry it is another sweep that has removed it.
+                Ok(removed) => self.swept.removed += u64::from(removed.complete && removed.entries > 0),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                 Err(e) => self.complain(name, &format!("failed to remove it: {e}")),
             }
@@ -307,6 +338,12 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
         }
     }
 
+    /// That it stays is no failure: nothing of it is proven dead.
+    fn keep_unreadable(&mut self, name: &OsStr, why: &str) {
+        self.note(format!("{}: {why}", self.root.path.join(name).display()));
+        self.keep(name, Reason::Unreadable);
+    }
+
     fn complain(&mut self, name: &OsStr, why: &str) {
         self.swept.failed += 1;
         self.note(format!("{}: {why}", self.root.path.join(name).display()));
@@ -322,8 +359,7 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
 /// Whether there is anything to sweep: something else than the claim of this name.
 fn has_others(root: &Root, own: Option<&OsStr>) -> bool {
     let other = |name: &[u8]| {
-        let claim = name.starts_with(super::CLAIM.as_bytes()) || name.starts_with(TRASH.as_bytes());
-        claim && own.is_none_or(|own| own.as_bytes() != name)
+        (is_made(CLAIM, name) || is_made(TRASH, name)) && own.is_none_or(|own| own.as_bytes() != name)
     };
     files::has_name(root.as_fd(), other).unwrap_or(false)
 }

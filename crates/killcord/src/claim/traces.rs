@@ -31,7 +31,8 @@ pub(super) fn end(job: JobId, record: &Job) -> io::Result<(Traces, usize)> {
 }
 
 fn search(job: JobId, record: &Job, kill: bool) -> io::Result<Traces> {
-    let mut traces = Traces { leaf_empty: record.leaf.is_none(), ..Traces::default() };
+    // Of a cgroup that the record does not name, nothing was seen.
+    let mut traces = Traces::default();
     if let Some(leaf) = record.leaf.as_deref().and_then(|path| Place::of(job, Path::new(path))) {
         match leaf.look(kill)? {
             Some(members) => traces.found = members,
@@ -53,7 +54,10 @@ fn search(job: JobId, record: &Job, kill: bool) -> io::Result<Traces> {
 pub(super) fn remove_cgroups(job: JobId, record: &Job) {
     let named = record.leaf.iter().chain(&record.limits);
     for path in named.map(Path::new).filter(|path| is_named_for(job, path)) {
-        let _ = std::fs::remove_dir(path);
+        // A directory of that name elsewhere is no cgroup, and somebody's.
+        if let Some(Ok(parent)) = path.parent().map(Own::at_any) {
+            let _ = parent.remove(&job.cgroup_name());
+        }
     }
 }
 

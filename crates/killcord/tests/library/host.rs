@@ -7,6 +7,7 @@
 use crate::kit::{self, BOUND, SOON, boundaries, command, ms, owner_of, play, trials};
 use crate::roles;
 use killcord::{Ladder, Owner};
+use killcord_testkit::claims::{is_free, until};
 use killcord_testkit::{Running, Scene, Signal, bin};
 use rustix::process::{WaitOptions, wait};
 use std::process::Command as Program;
@@ -17,6 +18,7 @@ trials![
     a_host_that_waits_for_any_child_gets_its_own_two_hundred,
     nothing_of_ours_is_in_the_host_process,
     a_forked_copy_of_the_host_keeps_nothing_alive,
+    a_forked_copy_of_the_host_neither_frees_its_claim_nor_keeps_it,
     a_job_started_from_a_thread_that_ends_lives_on,
     a_job_without_any_traffic_for_25_seconds_lives_on,
 ];
@@ -114,6 +116,23 @@ fn a_forked_copy_of_the_host_keeps_nothing_alive() {
         job.wait_gone(BOUND).unwrap();
         assert_eq!(copy.alive().len(), 1, "{boundary}: the copy is no longer there to hold anything");
     }
+}
+
+fn a_forked_copy_of_the_host_neither_frees_its_claim_nor_keeps_it() {
+    let scene = Scene::new();
+    let state = scene.path("state");
+    let mut host = kit::host(&scene, "fork twice");
+    let mut host = Running::start(host.env("KILLCORD_STATE_DIR", &state));
+    host.stdout.expect("dropped\n", SOON).unwrap();
+    let claims = || std::fs::read_dir(&state).unwrap().map(|claim| claim.unwrap().path());
+    let claim = claims().next().unwrap();
+    assert!(claim.join("owner").exists() && !is_free(&claim.join("lease")));
+    assert!(scene.alive().iter().any(|process| process.name == "leaf"));
+    host.stdout.expect("ready\n", SOON).unwrap();
+    host.kill(Signal::KILL);
+    until(BOUND, "the claim is gone", || claims().count() == 0);
+    let alive: Vec<_> = scene.alive().into_iter().map(|process| process.name).collect();
+    assert_eq!(alive, ["copy"]);
 }
 
 fn a_job_started_from_a_thread_that_ends_lives_on() {

@@ -73,6 +73,7 @@ pub(crate) fn play() {
     match role.to_str().unwrap() {
         "leave" => leave(),
         "fork" => fork(),
+        "fork twice" => fork_twice(),
         "keep across exec" => keep_across_exec(),
         "kept across exec" => kept_across_exec(),
         "give" => give(),
@@ -112,13 +113,32 @@ fn fork() {
     let owner = Owner::builder().boundary(Choice::Exactly(argument(1).parse().unwrap())).build().unwrap();
     let _job = stubborn(&owner);
     wait_recorded(2);
+    live_on_with_a_copy(3);
+}
+
+/// A copy of the host that drops what it has of the owner, and one that lives on.
+fn fork_twice() {
+    let owner = Owner::new().unwrap();
+    let _job = leaf(&owner);
+    let copied = fixture::fork().unwrap();
+    let fixture::Forked::Parent(copy) = copied else {
+        drop(owner);
+        fixture::exit_now(0);
+    };
+    life::reap(copy).unwrap();
+    say("dropped");
+    live_on_with_a_copy(2);
+}
+
+/// Makes a copy of this process that writes itself down as one more of so many.
+fn live_on_with_a_copy(recorded: usize) {
     if fixture::fork().unwrap() == fixture::Forked::Child {
         life::arm();
         killcord_testkit::record(&dir().join("ids"), "copy").unwrap();
         life::sleep_until(life::now_ms() + 60_000);
         fixture::exit_now(0);
     }
-    wait_recorded(3);
+    wait_recorded(recorded);
     say("ready");
     life::sleep_until(life::now_ms() + 60_000);
 }
