@@ -271,10 +271,10 @@ fn what_cannot_be_read_is_said_and_the_rest_is_shown() {
     as_each(|place| {
         let nest = job(&place, &[], "exec ./leaf.sh job 50", &["job"]);
         let claim = PathBuf::from(owner(&place.list())["claim"].as_str().unwrap());
-        let odd = ["cbad/owner", "cnew/owner"].map(|name| place.state().join(name));
+        let odd = ["c0bad0bad/owner", "c0fee0fee/owner"].map(|name| place.state().join(name));
         let record = claim.join("jobs/0123456789abcdef0123456789abcdef");
         // As this user, since what is another's is not even read.
-        let script = "mkdir cbad cnew; echo nonsense >cbad/owner; echo '{\"v\":9}' >cnew/owner; \
+        let script = "mkdir c0bad0bad c0fee0fee; echo nonsense >c0bad0bad/owner; echo '{\"v\":9}' >c0fee0fee/owner; \
                       mkfifo services; : >\"$0\"; : >cfile";
         let mut write = place.program("sh");
         assert!(
