@@ -20,6 +20,11 @@ macro_rules! page {
     };
 }
 
+mod mcp;
+pub(crate) use mcp::{
+    Audit, AuditCommand, AuditShow, AuditVerify, Config, ConfigCommand, Install, Mcp, McpCommand,
+};
+
 const PAGE: &str = page!(
     "  killcord run -- npx some-mcp-server   its browser and dev servers go with it
   killcord run --timeout 10m -- make    it is asked to end, and killed 5 s later
@@ -55,6 +60,12 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Show in a few seconds what is left of a killed owner, without killcord and with it
     Demo(Demo),
+    /// Serve an agent over MCP: commands and terminals that never outlive it
+    Mcp(Mcp),
+    /// Check or show the configuration of `killcord mcp`
+    Config(Config),
+    /// Show or check what `killcord mcp` has recorded
+    Audit(Audit),
 }
 
 const RUN_PAGE: &str = page!(

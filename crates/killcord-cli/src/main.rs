@@ -22,6 +22,9 @@ fn main() {
             args::Command::Logs(logs) => cmd::service::logs(&logs),
             args::Command::Wait(wait) => cmd::service::wait(&wait),
             args::Command::Sweep(sweep) => cmd::sweep::sweep(&sweep),
+            args::Command::Mcp(mcp) => cmd::mcp::mcp(&mcp),
+            args::Command::Config(config) => cmd::config::config(&config),
+            args::Command::Audit(audit) => cmd::audit::audit(&audit),
         },
         Err(e) => args::complain(&e, status::FAILED),
     };

@@ -65,3 +65,13 @@ fn help_of_wait() {
 fn help_of_stop() {
     insta::assert_snapshot!(page(&["stop", "--help"]));
 }
+
+#[test]
+fn help_of_mcp_config_and_audit() {
+    insta::assert_snapshot!("help_of_mcp", page(&["mcp", "--help"]));
+    insta::assert_snapshot!("help_of_mcp_install", page(&["mcp", "install", "--help"]));
+    insta::assert_snapshot!("help_of_config", page(&["config", "--help"]));
+    insta::assert_snapshot!("help_of_audit", page(&["audit", "--help"]));
+    insta::assert_snapshot!("help_of_audit_verify", page(&["audit", "verify", "--help"]));
+    insta::assert_snapshot!("help_of_audit_show", page(&["audit", "show", "--help"]));
+}

@@ -673,6 +673,7 @@ pub mod terminal {
 
     refuse! {
         fn controlling() -> OwnedFd;
+        fn hides_input(fd: impl AsFd) -> bool;
         fn foreground(fd: impl AsFd) -> u32;
         fn set_foreground(fd: impl AsFd, group: u32) -> ();
     }

@@ -130,6 +130,17 @@ impl Command {
         self
     }
 
+    /// Sets environment variables of the job.
+    pub fn envs(
+        &mut self,
+        all: impl IntoIterator<Item = (impl AsRef<OsStr>, impl AsRef<OsStr>)>,
+    ) -> &mut Self {
+        for (name, value) in all {
+            self.env(name, value);
+        }
+        self
+    }
+
     /// Removes an environment variable that the job would inherit.
     pub fn env_remove(&mut self, name: impl AsRef<OsStr>) -> &mut Self {
         self.env.insert(name.as_ref().to_owned(), None);

@@ -20,6 +20,15 @@ pub fn columns<F: AsFd>(fd: F) -> Option<u16> {
     rustix::termios::tcgetwinsize(fd).ok().map(|w| w.ws_col).filter(|c| *c > 0)
 }
 
+/// Whether a terminal hides what is typed, as at a prompt for a password: line by line, and without echo (`ICANON` and
+/// no `ECHO`, `termios(3)`). Asked of either side of a pseudo-terminal. An editor takes keys one by one, and shows them
+/// itself.
+pub fn hides_input<F: AsFd>(fd: F) -> io::Result<bool> {
+    use rustix::termios::LocalModes;
+    let modes = rustix::termios::tcgetattr(fd)?.local_modes;
+    Ok(modes.contains(LocalModes::ICANON) && !modes.contains(LocalModes::ECHO))
+}
+
 /// Opens the terminal that controls this process, if there is one and it has not hung up.
 pub fn controlling() -> io::Result<OwnedFd> {
     use rustix::fs::{Mode, OFlags};

@@ -1,0 +1,223 @@
+//! What each tool does.
+
+mod listing;
+mod run;
+mod sessions;
+
+use crate::answer::Answer;
+use crate::arguments::read;
+use crate::audit::{Call, What};
+use crate::recorder::Recorder;
+use crate::session::{Refused, Registry, Session};
+use crate::settings::Settings;
+use crate::text;
+use rmcp::model::JsonObject;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio_util::sync::CancellationToken;
+
+/// What calls work on.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) registry: Registry,
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) settings: Settings,
+    pub(crate) counters: Counters,
+}
+
+/// One call.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) call: Call,
+    /// As they came, for the record.
+    pub(crate) arguments: JsonObject,
+    pub(crate) cancelled: CancellationToken,
+}
+
+impl Turn {
+    fn raw(&self) -> serde_json::Value {
+        serde_json::Value::Object(self.arguments.clone())
+    }
+}
+
+/// What has been done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) calls: AtomicU64,
+    pub(crate) cancelled: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) panicked: AtomicU64,
+}
+
+/// Carries out a call. `None` when it was cancelled: nobody hears an answer.
+pub(crate) async fn call(desk: &Desk, tool: &str, turn: &Turn) -> Option<Answer> {
+    desk.counters.calls.fetch_add(1, Ordering::Relaxed);
+    match dispatch(desk, tool, turn).await {
+        Ok(Some(answer)) => Some(answer),
+        Ok(None) => {
+            desk.counters.cancelled.fetch_add(1, Ordering::Relaxed);
+            desk.recorder.after(&turn.call, What::Cancelled);
+            None
+        }
+        Err(why) => {
+            desk.counters.refused.fetch_add(1, Ordering::Relaxed);
+            desk.recorder.after(&turn.call, What::Refused { arguments: turn.raw(), why: why.clone() });
+            Some(Answer::wrong(why))
+        }
+    }
+}
+
+async fn dispatch(desk: &Desk, tool: &str, turn: &Turn) -> Result<Option<Answer>, String> {
+    let arguments = turn.arguments.clone();
+    match tool {
+        "shell_run" => run::run(desk, read(arguments)?, turn).await,
+        "shell_spawn" => sessions::spawn(desk, read(arguments)?, turn).await,
+        "session_write" => sessions::write(desk, read(arguments)?, turn).await,
+        "session_read" => sessions::look(desk, read(arguments)?, turn).await,
+        "session_resize" => sessions::resize(desk, &read(arguments)?).map(Some),
+        "session_signal" => sessions::signal(desk, &read(arguments)?, turn).map(Some),
+        "session_kill" => sessions::kill(desk, &read(arguments)?, turn).await,
+        "session_list" => read::<crate::arguments::Nothing>(arguments).map(|_| Some(listing::list(desk))),
+        "server_info" => read::<crate::arguments::Nothing>(arguments).map(|_| Some(listing::info(desk))),
+        _ => Err(format!("there is no tool {tool}")),
+    }
+}
+
+impl Desk {
+    /// The session that is meant, or which there are.
+    fn session(&self, id: &str) -> Result<Arc<Session>, String> {
+        self.registry.find(id).ok_or_else(|| {
+            let all = self.registry.all();
+            let known: Vec<&str> = all.iter().map(|session| session.id.as_str()).collect();
+            let known = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
+            format!("there is no session {id}; sessions: {known}")
+        })
+    }
+
+    /// Whether anything may be started or typed.
+    fn may_act(&self) -> Result<(), String> {
+        if self.settings.policy.read_only {
+            return Err("this server is read-only: sessions can be read and listed".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether this command line may run.
+    fn may_run(&self, command: &str) -> Result<(), String> {
+        self.may_act()?;
+        match self.settings.policy.denied(command) {
+            Some(pattern) => Err(format!("denied by the configuration: {pattern}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Why nothing was started, and what can be done about it.
+    fn refused(&self, refused: Refused) -> String {
+        match refused {
+            Refused::Full(live) => {
+                let mut idle: Vec<_> = self.registry.all();
+                idle.retain(|session| !session.state().is_over());
+                idle.sort_by_key(|session| std::cmp::Reverse(session.state().idle()));
+                let idle = idle.iter().take(5).map(|session| {
+                    format!("{} ({}, idle {}s)", session.id, session.title, session.state().idle().as_secs())
+                });
+                let idle: Vec<String> = idle.collect();
+                format!(
+                    "{live} sessions run, which is the limit: end one by session_kill: {}",
+                    idle.join(", ")
+                )
+            }
+            Refused::Failed(e) if e.nothing_ran() => format!("nothing was started: {e}"),
+            Refused::Failed(e) => format!("it may or may not have run: {e}"),
+        }
+    }
+}
+
+/// The working directory, which must be one.
+fn directory(given: Option<&str>) -> Result<Option<PathBuf>, String> {
+    let Some(given) = given else { return Ok(None) };
+    let path = match given.strip_prefix("~/") {
+        Some(rest) => PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(rest),
+        None => PathBuf::from(given),
+    };
+    match std::fs::metadata(&path) {
+        Ok(about) if about.is_dir() => Ok(Some(path)),
+        Ok(_) => Err(format!("cwd {given} is no directory")),
+        Err(e) => Err(format!("cwd {given}: {e}; the server's own is {}", own_directory().display())),
+    }
+}
+
+fn own_directory() -> PathBuf {
+    std::env::current_dir().unwrap_or_else(|_| Path::new("/").to_owned())
+}
+
+/// A title for lists: what was given, or the beginning of the command.
+fn title(given: Option<&str>, command: &str) -> String {
+    let text = given.unwrap_or(command);
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(60).collect()
+}
+
+/// Names and values that the system takes.
+fn check_environment(env: &std::collections::BTreeMap<String, String>) -> Result<(), String> {
+    match env
+        .iter()
+        .find(|(name, value)| name.is_empty() || name.contains(['=', '\0']) || value.contains('\0'))
+    {
+        Some((name, _)) => {
+            Err(format!("env {name:?} cannot be the name of a variable, or its value has a zero byte"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Seconds of a call, within bounds.
+fn time(name: &str, given: Option<f64>, usual: std::time::Duration) -> Result<std::time::Duration, String> {
+    match given {
+        None => Ok(usual),
+        Some(seconds) if (0.0..=86_400.0).contains(&seconds) => {
+            Ok(std::time::Duration::from_secs_f64(seconds))
+        }
+        Some(seconds) => Err(format!("{name} is {seconds}: give 0 to 86400 seconds")),
+    }
+}
+
+/// What machines are told of a session.
+fn meta(session: &Session) -> serde_json::Value {
+    let state = session.state();
+    let end = state.end();
+    let status = end.and_then(|end| end.status);
+    serde_json::json!({
+        "id": session.id,
+        "kind": session.kind.name(),
+        "job": session.job.to_string(),
+        "boundary": session.boundary.map(killcord::Boundary::name),
+        "running": end.is_none(),
+        "exit": status.map(killcord::ExitStatus::as_shell),
+        "cause": end.map(|end| end.cause.name()),
+        "verdict": end.map(|end| verdict(&end.verdict)),
+        "bytes": state.bytes,
+        "lines": state.lines,
+        "cursor": state.ring.produced(),
+        "dropped": state.ring.dropped(),
+    })
+}
+
+fn verdict(verdict: &killcord::Verdict) -> &'static str {
+    match verdict {
+        killcord::Verdict::Empty(_) => "empty",
+        killcord::Verdict::Unconfirmed(_) => "unconfirmed",
+        killcord::Verdict::Survivors(_) => "survivors",
+        killcord::Verdict::Refused => "refused",
+    }
+}
+
+/// Parts of a status line about how much there is.
+fn amount(bytes: u64, lines: u64) -> String {
+    match (bytes, lines) {
+        (0, _) => "no output".to_owned(),
+        (bytes, 0) => text::size(bytes),
+        (bytes, 1) => format!("1 line, {}", text::size(bytes)),
+        (bytes, lines) => format!("{lines} lines, {}", text::size(bytes)),
+    }
+}

@@ -1,0 +1,93 @@
+//! The protocol: rmcp speaks it, in both of its eras; this is what it calls.
+
+use crate::answer::Answer;
+use crate::audit::Call;
+use crate::calls::{self, Desk, Turn};
+use crate::tools;
+use rmcp::ErrorData;
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::sync::Semaphore;
+
+/// The server.
+#[derive(Debug, Clone)]
+pub(crate) struct Server {
+    desk: Arc<Desk>,
+    /// How many calls are carried out at once; the others wait in their order.
+    turns: Arc<Semaphore>,
+}
+
+impl Server {
+    pub(crate) fn new(desk: Arc<Desk>) -> Self {
+        let turns = Arc::new(Semaphore::new(desk.settings.at_once));
+        Self { desk, turns }
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        let mut info = ServerConfig::new(capabilities).with_instructions(tools::INSTRUCTIONS);
+        info.server_info = Implementation::new("killcord", env!("CARGO_PKG_VERSION"));
+        info.server_info.title = Some("killcord: shells that never outlive you".to_owned());
+        info
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(tools::all()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let cancelled = context.ct.clone();
+        let place = tokio::select! {
+            place = Arc::clone(&self.turns).acquire_owned() => place,
+            () = cancelled.cancelled() => return Err(unheard()),
+        };
+        let (desk, name) = (Arc::clone(&self.desk), request.name.into_owned());
+        let turn = Turn {
+            call: Call {
+                client: context.client_info().map(|client| format!("{} {}", client.name, client.version)),
+                request: Some(context.id.to_string()),
+                tool: Some(name.clone()),
+                job: None,
+            },
+            arguments: request.arguments.unwrap_or_default(),
+            cancelled,
+        };
+        // A task of its own: what panics in it is an answer, and takes nothing along.
+        let call = tokio::spawn(async move {
+            let answer = calls::call(&desk, &name, &turn).await;
+            drop(place);
+            answer
+        });
+        match call.await {
+            Ok(Some(answer)) => Ok(CallToolResult::from(answer).into()),
+            Ok(None) => Err(unheard()),
+            Err(e) => {
+                self.desk.counters.panicked.fetch_add(1, Ordering::Relaxed);
+                let text =
+                    format!("killcord failed in this call, which may or may not have been carried out: {e}");
+                Ok(CallToolResult::from(Answer::wrong(text)).into())
+            }
+        }
+    }
+}
+
+/// For a call that was cancelled: nobody hears it.
+fn unheard() -> ErrorData {
+    ErrorData::internal_error("cancelled", None)
+}

@@ -1,0 +1,177 @@
+//! The task of one session: it alone owns the job.
+
+use super::state::{Kind, Life, Order, Session};
+use crate::recorder::Recorder;
+use killcord::{Job, Terminal};
+use killcord_model::job::DRAIN;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::timeout;
+
+/// So much input that a program does not read is kept for it; more is refused.
+pub(crate) const UNREAD_INPUT: usize = 256 * 1024;
+
+/// The ends of a job's streams that stay here.
+#[derive(Debug)]
+pub(super) struct Ends {
+    pub(super) output: Option<Receiver>,
+    pub(super) input: Option<Sender>,
+    /// For its size alone.
+    pub(super) terminal: Option<Terminal>,
+    /// What is still to be written.
+    pub(super) unread: Vec<u8>,
+}
+
+/// What happened.
+enum Event {
+    Ordered(Option<Order>),
+    Ended(killcord::Result<killcord::End>),
+    Readable,
+    Writable,
+}
+
+/// Follows a job to its end.
+pub(super) async fn follow(
+    session: Arc<Session>,
+    recorder: Arc<Recorder>,
+    mut job: Job,
+    mut ends: Ends,
+    mut orders: UnboundedReceiver<Order>,
+) {
+    let mut buffer = vec![0u8; 64 * 1024];
+    loop {
+        let event = next(&mut job, &ends, &mut orders).await;
+        match event {
+            Event::Ordered(Some(order)) => obey(&session, &job, &mut ends, order),
+            // Nobody has the session any more: the job goes with its task.
+            Event::Ordered(None) => return,
+            Event::Readable => {
+                read_some(&session, &mut ends, &mut buffer);
+                // A flood must not keep the others from their turn.
+                tokio::task::yield_now().await;
+            }
+            Event::Writable => write_some(&mut ends),
+            Event::Ended(Ok(end)) if end.goes_on() => {
+                session.state().life = Life::LeftBehind(Box::new(end));
+                session.tell();
+            }
+            Event::Ended(end) => {
+                read_the_rest(&session, &mut ends, &mut buffer).await;
+                let end = end.unwrap_or_else(|e| unknown(&e));
+                // Before anybody hears of it.
+                let output = session.state().digest();
+                recorder.end(&session, &end, output);
+                let mut state = session.state();
+                state.life = Life::Over(Box::new(end), Instant::now());
+                state.finish();
+                drop(state);
+                session.tell();
+                return;
+            }
+        }
+    }
+}
+
+/// This process cannot wait for it any more.
+fn unknown(e: &killcord::Error) -> killcord::End {
+    let verdict = killcord::Verdict::Unconfirmed(e.to_string());
+    killcord::End::unguarded(killcord::Cause::KeeperGone, killcord::Boundary::Group, verdict)
+}
+
+async fn next(job: &mut Job, ends: &Ends, orders: &mut UnboundedReceiver<Order>) -> Event {
+    let readable = async {
+        match &ends.output {
+            // What an error means is seen when it is read.
+            Some(output) => drop(output.readable().await),
+            None => std::future::pending().await,
+        }
+    };
+    let writable = async {
+        match &ends.input {
+            Some(input) if !ends.unread.is_empty() => drop(input.writable().await),
+            _ => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        order = orders.recv() => Event::Ordered(order),
+        end = job.wait_async() => Event::Ended(end),
+        () = writable => Event::Writable,
+        () = readable => Event::Readable,
+    }
+}
+
+fn obey(session: &Session, job: &Job, ends: &mut Ends, order: Order) {
+    match order {
+        // A keeper that is gone is heard of by the wait.
+        Order::End(ladder) => drop(job.end(ladder)),
+        Order::Signal(signal) => drop(job.signal(signal)),
+        Order::Type(bytes) => {
+            if ends.unread.len() + bytes.len() <= UNREAD_INPUT {
+                ends.unread.extend(bytes);
+            }
+        }
+        Order::Resize(columns, rows) => {
+            // A terminal that has hung up has no size.
+            let _ = ends.terminal.as_ref().map(|terminal| terminal.resize(columns, rows));
+            if let Some(screen) = &mut session.state().screen {
+                screen.resize(columns, rows);
+            }
+        }
+    }
+}
+
+/// Reads what is there. Returns whether more may come.
+fn read_some(session: &Session, ends: &mut Ends, buffer: &mut [u8]) -> bool {
+    let Some(output) = &ends.output else { return false };
+    match output.try_read(buffer) {
+        Ok(n) if n > 0 => {
+            let answers = session.state().take(&buffer[..n]);
+            if session.kind == Kind::Terminal && ends.unread.len() + answers.len() <= UNREAD_INPUT {
+                ends.unread.extend(answers);
+            }
+            session.tell();
+            true
+        }
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => true,
+        // The end; a terminal says it by an error.
+        Ok(_) | Err(_) => {
+            ends.output = None;
+            false
+        }
+    }
+}
+
+/// What was written before the end is read; who still holds a stream is not waited for.
+async fn read_the_rest(session: &Session, ends: &mut Ends, buffer: &mut [u8]) {
+    let reading = async {
+        while let Some(output) = &ends.output {
+            if output.readable().await.is_err() || !read_some(session, ends, buffer) {
+                return;
+            }
+        }
+    };
+    let _ = timeout(DRAIN, reading).await;
+}
+
+fn write_some(ends: &mut Ends) {
+    let Some(input) = &ends.input else { return };
+    match input.try_write(&ends.unread) {
+        Ok(n) => {
+            ends.unread.drain(..n);
+        }
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+        Err(_) => {
+            // Nobody reads it.
+            ends.input = None;
+            ends.unread.clear();
+        }
+    }
+    // A command without a terminal has an end of its input.
+    if ends.terminal.is_none() && ends.unread.is_empty() {
+        ends.input = None;
+    }
+}
