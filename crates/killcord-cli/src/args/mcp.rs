@@ -9,10 +9,10 @@ use std::time::SystemTime;
 const CONFIG_HELP: &str = "The configuration [default: $XDG_CONFIG_HOME/killcord/config.toml if it is there]";
 
 const MCP_PAGE: &str = page!(
-    "  killcord mcp install --client claude             enter it into Claude Code's configuration
-  killcord mcp                                     what the client then starts
-  killcord config check                            whether its configuration is right
-  killcord audit show -f                           what it does
+    "  killcord mcp install --client claude       enter it into Claude Code
+  killcord mcp                               what the client then starts
+  killcord config check                      whether its configuration is right
+  killcord audit show -f what it does
 "
 );
 
@@ -34,20 +34,21 @@ pub(crate) enum McpCommand {
 }
 
 const INSTALL_PAGE: &str = page!(
-    "  killcord mcp install --client claude --dry-run   what would be changed
-  killcord mcp install --client claude             for this user, in every project
+    "  killcord mcp install --client claude --dry-run  what would be changed
+  killcord mcp install --client claude       for this user, in every project
   killcord mcp install --client cursor --scope project
-  killcord mcp install --client codex --remove     take it out again
+  killcord mcp install --client codex --remove  take it out again
 "
 );
 
 const INSTALL_AFTER: &str = "\
-All else in the file stays byte for byte, and a copy of it is put beside it. A file that is not
-understood is not touched; then the lines to put in by hand are printed.
+All else in the file stays byte for byte, and a copy of it is put beside it. A
+file that is not understood is not touched; then the lines to put in by hand are
+printed.
 
 Exit status:
-  0 if the file says it (or, with --remove, does not say it any more), 1 if it was left as it is,
-  125 if it could not be read or written";
+  0 if the file says it (or, with --remove, does not say it any more), 1 if it
+  was left as it is, 125 if it could not be read or written";
 
 /// Enter `killcord mcp` into a client's configuration
 #[derive(Debug, Args)]
@@ -91,9 +92,9 @@ impl ScopeArg {
 }
 
 const CONFIG_PAGE: &str = page!(
-    "  killcord config check                            the one that `killcord mcp` would read
+    "  killcord config check                      the one `killcord mcp` reads
   killcord config check ./config.toml
-  killcord config show                             the values that hold, defaults too
+  killcord config show                       the values that hold, defaults too
 "
 );
 
@@ -127,9 +128,9 @@ pub(crate) enum ConfigCommand {
 }
 
 const AUDIT_PAGE: &str = page!(
-    "  killcord audit show --since 2h                   what `killcord mcp` did
-  killcord audit verify                            whether somebody has touched the log
-  killcord audit verify --expect 3f9a1c...         and whether this record is still in it
+    "  killcord audit show --since 2h             what `killcord mcp` did
+  killcord audit verify  whether somebody has touched the log
+  killcord audit verify --expect 3f9a1c...  and whether this record is there
 "
 );
 
@@ -150,16 +151,17 @@ pub(crate) enum AuditCommand {
 }
 
 const VERIFY_AFTER: &str = "\
-Whoever may write to the files can cut the end of the log off, or remove all of it: what is left is
-then whole. Note the last hash somewhere else, and give it to --expect.
+Whoever may write to the files can cut the end of the log off, or remove all of
+it: what is left is then whole. Note the last hash somewhere else, and give it to
+--expect.
 
 Exit status:
   0 if it is whole, 1 if it is not, 125 if it could not be looked at";
 
 const VERIFY_PAGE: &str = page!(
-    "  killcord audit verify                            the log of this user
+    "  killcord audit verify                      the log of this user
   killcord audit verify /backup/audit --json
-  killcord audit verify --expect 3f9a1c...         with a hash that was noted before
+  killcord audit verify --expect 3f9a1c...  a hash that was noted before
 "
 );
 
@@ -181,9 +183,9 @@ pub(crate) struct AuditVerify {
 }
 
 const SHOW_PAGE: &str = page!(
-    "  killcord audit show -n 20                        the last twenty records
-  killcord audit show --since 2h --job 3f9a        of a job, by the beginning of its id
-  killcord audit show -f --json | jq .tool         and those that come
+    "  killcord audit show -n 20                  the last twenty records
+  killcord audit show --since 2h --job 3f9a  of a job, by its id's beginning
+  killcord audit show -f --json | jq .tool   and those that come
 "
 );
 
