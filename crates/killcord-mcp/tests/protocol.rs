@@ -1,0 +1,304 @@
+//! The server on the wire, line by line.
+//!
+//! Promised: every line of its output is JSON and every request has one answer, whatever commands do with their
+//! input, in both eras of the protocol; what is cancelled is not answered and is ended; nonsense changes nothing; the
+//! end of the input is the end of the server. What an agent reads, down to the byte, is in the snapshots.
+
+mod line_client;
+
+use killcord_testkit::Scene;
+use line_client::{Client, SOON, cancel, initialize, meta, run, server, text};
+use regex::Regex;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+const OLD: [&str; 2] = ["2025-06-18", "2025-11-25"];
+
+/// Scenario H8: two commands that read their input, between requests that are on the same input.
+#[test]
+fn commands_do_not_eat_the_protocol() {
+    let begun = Instant::now();
+    let mut client = Client::start();
+    client.send(&initialize(1, "2025-06-18"));
+    client.send(&run(&json!(2), "cat"));
+    client.send(&run(&json!(3), "head -n 1"));
+    client.send(&json!({"jsonrpc": "2.0", "id": 4, "method": "ping"}));
+    for id in [2, 3] {
+        let answer = client.answer(&json!(id));
+        assert!(text(&answer["result"]).starts_with("[exit 0 in "), "{answer}");
+        assert!(text(&answer["result"]).ends_with(" | no output]"), "{answer}");
+        assert_eq!(answer["result"]["_meta"]["killcord/session"]["exit"], 0, "{answer}");
+    }
+    assert_eq!(client.answer(&json!(4))["result"], json!({}));
+    assert!(client.answer(&json!(1)).get("result").is_some());
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    let (status, rest) = client.close();
+    assert_eq!((status.code(), rest), (Some(0), vec![]));
+}
+
+#[test]
+fn it_says_who_it_is_in_every_era() {
+    for version in OLD {
+        let mut client = Client::start();
+        client.send(&initialize(1, version));
+        let answer = client.answer(&json!(1));
+        let result = &answer["result"];
+        assert_eq!(result["protocolVersion"], version);
+        assert_eq!(result["serverInfo"]["name"], "killcord");
+        assert_eq!(result["capabilities"], json!({"tools": {}}));
+        let instructions = result["instructions"].as_str().unwrap_or_default();
+        assert!(instructions.contains("shell_run") && instructions.len() < 2048, "{instructions}");
+    }
+    let mut client = Client::modern();
+    let id = client.ask("server/discover", json!({}));
+    let answer = client.answer(&id);
+    let result = &answer["result"];
+    let versions = result["supportedVersions"].as_array().unwrap();
+    for version in OLD.iter().chain(&["2026-07-28"]) {
+        assert!(versions.contains(&json!(version)), "{version}: {answer}");
+    }
+    assert_eq!(result["resultType"], "complete");
+    assert_eq!(result["capabilities"], json!({"tools": {}}));
+    assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "killcord", "{answer}");
+    assert!(result["instructions"].as_str().is_some_and(|text| text.contains("shell_run")));
+}
+
+#[test]
+fn the_newer_era_needs_no_handshake_and_says_what_is_missing() {
+    let mut client = Client::modern();
+    let result = client.call("shell_run", &json!({"command": "echo hi"}));
+    assert_eq!(result["resultType"], "complete");
+    assert!(text(&result).contains("\nhi\n"), "{result}");
+    // Each request stands for itself: one of a version that is not known, one without its metadata.
+    client.send(&json!({"jsonrpc": "2.0", "id": "future", "method": "tools/list", "params": {"_meta": meta("2099-01-01")}}));
+    let answer = client.answer(&json!("future"));
+    assert_eq!(answer["error"]["code"], -32022, "{answer}");
+    assert!(answer["error"]["data"]["supported"].as_array().unwrap().contains(&json!("2026-07-28")));
+    client.send(&json!({"jsonrpc": "2.0", "id": "bare", "method": "tools/list", "params": {}}));
+    assert_eq!(client.answer(&json!("bare"))["error"]["code"], -32602);
+    // It has no ping.
+    let id = client.ask("ping", json!({}));
+    assert_eq!(client.answer(&id)["error"]["code"], -32601);
+    assert!(client.text("shell_run", &json!({"command": "echo on"})).contains("\non\n"));
+}
+
+#[test]
+fn what_is_not_there_is_an_error_and_ids_may_be_strings() {
+    let mut client = Client::initialized("2025-11-25");
+    client.send(&json!({"jsonrpc": "2.0", "id": "a method", "method": "no/such"}));
+    let answer = client.answer(&json!("a method"));
+    assert_eq!((&answer["error"]["code"], answer.get("result")), (&json!(-32601), None), "{answer}");
+    let result = client.call("no_such_tool", &json!({}));
+    assert_eq!((text(&result).as_str(), &result["isError"]), ("there is no tool no_such_tool", &json!(true)));
+    for id in [json!("42"), json!(42), json!("\u{1f680} \" \\ id"), json!(0), json!(-7), json!(1_u64 << 53)] {
+        client.send(&run(&id, "echo $((6*7))"));
+        let answer = client.answer(&id);
+        assert!(text(&answer["result"]).contains("\n42\n"), "{answer}");
+    }
+}
+
+/// What rmcp does: a line that is no JSON is passed over without an answer, as in the other SDKs of the protocol, since
+/// it has no id; JSON that is no message gets an error without an id; a line over the limit is passed over, too.
+#[test]
+fn nonsense_is_passed_over_and_changes_nothing() {
+    let mut client = Client::initialized("2025-06-18");
+    for broken in ["{broken", "\u{0}\u{1}\u{2}", "", "   ", "\"", "[1,2", "{\"jsonrpc\":\"2.0\",\"id\":77,"] {
+        client.send_bytes(format!("{broken}\n").as_bytes());
+    }
+    client.send_bytes(b"\xff\xfe\xfd\n");
+    for shapeless in
+        ["[]", "7", "{\"jsonrpc\":\"2.0\",\"id\":78}", "{\"jsonrpc\":\"2.0\",\"id\":79,\"method\":7}"]
+    {
+        client.send_bytes(format!("{shapeless}\n").as_bytes());
+        let error = client.wait_for(|message| message.get("error").is_some());
+        assert_eq!(
+            (&error["error"]["code"], error.get("id")),
+            (&json!(-32600), None),
+            "{shapeless}: {error}"
+        );
+    }
+    let mut long = run(&json!("too long"), "true");
+    long["params"]["arguments"]["stdin"] = json!("x".repeat(5 << 20));
+    client.send(&long);
+    // As long as is allowed.
+    long["id"] = json!("long");
+    long["params"]["arguments"]["stdin"] = json!("x".repeat(3 << 20));
+    long["params"]["arguments"]["command"] = json!("wc -c");
+    client.send(&long);
+    assert!(text(&client.answer(&json!("long"))["result"]).contains("3145728"));
+    let (status, rest) = client.close();
+    assert_eq!((status.code(), rest), (Some(0), vec![]));
+}
+
+#[test]
+fn a_cancelled_call_is_ended_and_not_answered_however_often() {
+    for version in OLD.into_iter().chain(["2026-07-28"]) {
+        let scene = Scene::new();
+        let mut client =
+            if version == "2026-07-28" { Client::modern() } else { Client::initialized(version) };
+        let leaf = killcord_testkit::bin("kc-leaf");
+        let (dir, leaf) = (scene.dir().display(), leaf.display());
+        let command = format!("export D={dir}; setsid {leaf} daemon 50 & exec {leaf} main 50");
+        let id = client.ask("tools/call", json!({"name": "shell_run", "arguments": {"command": command}}));
+        scene.wait_recorded(2, SOON);
+        let pinned = scene.pin();
+        assert_eq!(pinned.alive().len(), 2);
+        // Twice, and requests that never were, of all kinds.
+        for cancelled in [&id, &id, &json!("never"), &json!(123_456), &json!(null), &json!({})] {
+            client.send(&cancel(cancelled));
+        }
+        pinned.wait_gone(SOON).unwrap();
+        // One that is answered already.
+        let list = client.ask("session_list", json!({}));
+        client.answer(&list);
+        client.send(&cancel(&list));
+        client.send(&cancel(&id));
+        assert!(client.text("shell_run", &json!({"command": "echo on"})).contains("\non\n"));
+        let (status, rest) = client.close();
+        let errors_without_id =
+            |message: &Value| message.get("id").is_none() && message.get("error").is_some();
+        assert_eq!(status.code(), Some(0));
+        assert!(rest.iter().all(errors_without_id), "{version}: {rest:?}");
+    }
+}
+
+#[test]
+fn many_calls_at_once_get_one_answer_each() {
+    let mut client = Client::initialized("2025-11-25");
+    let begun = Instant::now();
+    let ids: Vec<Value> = (0..40).map(|n| json!(format!("call {n}"))).collect();
+    for id in &ids {
+        client.send(&run(id, &format!("echo {id}; sleep 0.2")));
+    }
+    for id in &ids {
+        let answer = client.answer(id);
+        assert!(text(&answer["result"]).contains(&format!("\n{}\n", id.as_str().unwrap())), "{answer}");
+    }
+    // One after the other they sleep for 8 s.
+    assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
+    let (_, rest) = client.close();
+    assert_eq!(rest, Vec::<Value>::new());
+}
+
+#[test]
+fn a_close_in_the_middle_of_an_answer_ends_everything() {
+    let scene = Scene::new();
+    let leaf = killcord_testkit::bin("kc-leaf");
+    let mut client = Client::initialized("2025-11-25");
+    let command = format!("D={} setsid {} daemon 50", scene.dir().display(), leaf.display());
+    client.send(&run(&json!("runs"), &command));
+    scene.wait_recorded(1, SOON);
+    let pinned = scene.pin();
+    // Far more than a pipe holds, of which nothing is read.
+    for n in 0..40 {
+        let mut large = run(&json!(n), "head -c 199000 /dev/zero | tr '\\0' x");
+        large["params"]["arguments"]["max_chars"] = json!(200_000);
+        client.send(&large);
+    }
+    client.send_bytes(br#"{"jsonrpc":"2.0","id":"half","method":"tools/call","par"#);
+    let begun = Instant::now();
+    let status = client.close_unread();
+    assert_eq!(status.code(), Some(0));
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    pinned.wait_gone(SOON).unwrap();
+}
+
+#[test]
+fn without_input_it_ends_at_once() {
+    let begun = Instant::now();
+    let output = server().stdin(Stdio::null()).output().unwrap();
+    assert_eq!(
+        (output.status.code(), output.stdout.as_slice(), output.stderr.as_slice()),
+        (Some(0), &b""[..], &b""[..])
+    );
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn the_tools() {
+    let mut lists = BTreeSet::new();
+    let mut clients: Vec<Client> = OLD.into_iter().map(Client::initialized).collect();
+    clients.push(Client::modern());
+    for client in &mut clients {
+        let id = client.ask("tools/list", json!({}));
+        let answer = client.answer(&id);
+        let size = answer.to_string().len();
+        assert!(size < 8 * 1024, "{size} bytes");
+        lists.insert(serde_json::to_string_pretty(&answer["result"]["tools"]).unwrap());
+    }
+    assert_eq!(lists.len(), 1, "the same in every era");
+    insta::assert_snapshot!(lists.first().unwrap());
+}
+
+/// Times, process numbers, and how the kernel proved it are different each time.
+fn masked(text: &str) -> String {
+    let masks = [
+        (r"\b\d+\.\d\ds\b", "N.NNs"),
+        (r"\bidle \d+s\b", "idle Ns"),
+        (r"\((\d+)\)", "(PID)"),
+        (r"nothing of it is left: [^\]]*", "nothing of it is left: EVIDENCE"),
+        (r"boundary [a-z-]+", "boundary NAME"),
+        (r"the server's own is .*", "the server's own is DIRECTORY"),
+    ];
+    masks.into_iter().fold(text.to_owned(), |text, (pattern, mask)| {
+        Regex::new(pattern).unwrap().replace_all(&text, mask).into_owned()
+    })
+}
+
+#[test]
+fn the_texts() {
+    let mut client = Client::initialized("2025-11-25");
+    let mut texts = String::new();
+    let mut say = |client: &mut Client, tool: &str, arguments: Value| {
+        let result = client.call(tool, &arguments);
+        let error = if result["isError"] == json!(true) { " (an error)" } else { "" };
+        texts += &format!("### {tool} {arguments}{error}\n{}\n\n", masked(&text(&result)));
+    };
+    let mut run = |client: &mut Client, arguments: Value| say(client, "shell_run", arguments);
+    run(&mut client, json!({"command": "true"}));
+    run(&mut client, json!({"command": "echo out; echo err >&2; exit 3"}));
+    run(&mut client, json!({"command": "printf 'no newline'"}));
+    run(&mut client, json!({"command": "kill -9 $$"}));
+    run(&mut client, json!({"command": "tr a-z A-Z", "stdin": "given\n"}));
+    run(&mut client, json!({"command": "cat </dev/tty"}));
+    run(&mut client, json!({"command": "echo partial; sleep 50", "timeout_s": 0.3}));
+    run(&mut client, json!({"command": "sleep 50 & echo done"}));
+    run(&mut client, json!({"command": "seq 1 2000", "max_chars": 200, "label": "numbers"}));
+    run(&mut client, json!({"command": "echo begun; exec sleep 50", "yield_s": 0.5}));
+    run(&mut client, json!({"command": "true", "cwd": "/no/such/place"}));
+    run(&mut client, json!({"command": "true", "cwd": "/etc/passwd"}));
+    run(&mut client, json!({"command": "true", "timeout_s": -1}));
+    run(&mut client, json!({"command": "true", "env": {"A=B": "c"}}));
+    run(&mut client, json!({"cmd": "true"}));
+    run(&mut client, json!({}));
+    // The sessions by now: the numbers, of which something was left out, and the one that runs.
+    say(
+        &mut client,
+        "session_read",
+        json!({"session": "s9", "mode": "from", "cursor": 8800, "max_chars": 200}),
+    );
+    say(&mut client, "session_read", json!({"session": "s9", "mode": "tail", "lines": 2}));
+    say(&mut client, "session_read", json!({"session": "s9", "mode": "from", "cursor": 10_000_000}));
+    say(&mut client, "session_read", json!({"session": "s9", "mode": "from"}));
+    say(&mut client, "session_read", json!({"session": "s10"}));
+    say(&mut client, "session_read", json!({"session": "s10", "wait": {"until": "quiet", "quiet_ms": 50}}));
+    say(
+        &mut client,
+        "session_read",
+        json!({"session": "s10", "wait": {"pattern": "never", "timeout_s": 0.1}}),
+    );
+    say(&mut client, "session_read", json!({"session": "s10", "wait": {"pattern": "(", "timeout_s": 0.1}}));
+    say(&mut client, "session_read", json!({"session": "s10", "wait": {"until": "text"}}));
+    say(&mut client, "session_read", json!({"session": "s99"}));
+    say(&mut client, "session_write", json!({"session": "s10", "text": "x"}));
+    say(&mut client, "session_resize", json!({"session": "s10", "cols": 80, "rows": 24}));
+    say(&mut client, "session_signal", json!({"session": "s10", "signal": "STOP"}));
+    say(&mut client, "session_list", json!({}));
+    say(&mut client, "session_kill", json!({"session": "s10"}));
+    say(&mut client, "session_kill", json!({"session": "s10"}));
+    say(&mut client, "session_signal", json!({"session": "s10", "signal": "INT"}));
+    say(&mut client, "no_such_tool", json!({}));
+    insta::assert_snapshot!(texts);
+}
