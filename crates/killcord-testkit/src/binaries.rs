@@ -68,8 +68,17 @@ fn is_fresh(path: &Path, name: &str) -> bool {
     sources.iter().filter_map(|source| modified(source).ok()).all(|source| source <= built)
 }
 
+/// When a file was changed; of a directory, the last of everything in it: its own time says nothing of what is
+/// written into a file that is there already.
 fn modified(path: &Path) -> io::Result<SystemTime> {
-    fs::metadata(path)?.modified()
+    let about = fs::metadata(path)?;
+    let mut last = about.modified()?;
+    if about.is_dir() {
+        for entry in fs::read_dir(path)? {
+            last = last.max(modified(&entry?.path())?);
+        }
+    }
+    Ok(last)
 }
 
 fn build(profile: &Path) {
