@@ -90,9 +90,10 @@ pub(crate) struct State {
     plain: Option<Plain>,
     digest: Digest,
     pub(crate) screen: Option<Screen>,
-    /// How many bytes the programs wrote, and how many lines.
+    /// How many bytes the programs wrote, and how many lines they began.
     pub(crate) bytes: u64,
     pub(crate) lines: u64,
+    in_line: bool,
     /// Where the next read of what is new begins.
     pub(crate) read_to: u64,
     pub(crate) last_output: Instant,
@@ -171,6 +172,7 @@ impl State {
             screen,
             bytes: 0,
             lines: 0,
+            in_line: false,
             read_to: 0,
             last_output: now,
             last_used: now,
@@ -181,7 +183,15 @@ impl State {
     /// Takes some output. Returns what the terminal itself answers to it.
     pub(super) fn take(&mut self, data: &[u8]) -> Vec<u8> {
         self.bytes += data.len() as u64;
-        self.lines += memchr::memchr_iter(b'\n', data).count() as u64;
+        if let Some(last) = data.last() {
+            let ends = memchr::memchr_iter(b'
+', data).count() as u64;
+            // A line counts from its first byte on.
+            let open_before = u64::from(self.in_line);
+            self.in_line = *last != b'
+';
+            self.lines += ends + u64::from(self.in_line) - open_before;
+        }
         self.last_output = Instant::now();
         self.digest.update(data);
         let text = self.plain.as_mut().map_or_else(String::new, |plain| plain.feed(data));
