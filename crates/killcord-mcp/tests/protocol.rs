@@ -264,7 +264,7 @@ fn the_texts() {
     run(&mut client, json!({"command": "tr a-z A-Z", "stdin": "given\n"}));
     run(&mut client, json!({"command": "cat </dev/tty"}));
     run(&mut client, json!({"command": "echo partial; sleep 50", "timeout_s": 0.3}));
-    run(&mut client, json!({"command": "sleep 50 & echo done"}));
+    run(&mut client, json!({"command": "sleep 50 & sleep 0.3; echo done"}));
     run(&mut client, json!({"command": "seq 1 2000", "max_chars": 200, "label": "numbers"}));
     run(&mut client, json!({"command": "echo begun; exec sleep 50", "yield_s": 0.5}));
     run(&mut client, json!({"command": "true", "cwd": "/no/such/place"}));
