@@ -11,6 +11,7 @@ mod calls;
 pub mod config;
 mod environment;
 pub mod install;
+mod lines;
 mod recorder;
 mod serve;
 mod server;

@@ -2,6 +2,7 @@
 
 use crate::calls::{Counters, Desk};
 use crate::config::{self, Config};
+use crate::lines::Lines;
 use crate::recorder::Recorder;
 use crate::server::Server;
 use crate::session::Registry;
@@ -98,6 +99,7 @@ async fn until_gone(desk: &Arc<Desk>, signals: signals::SignalFd) -> io::Result<
     let parent = watched_parent()?;
     let (reader, writer) = rmcp::transport::io::stdio_pipes();
     let ended = Arc::new(Notify::new());
+    let reader = Lines::new(reader, desk.settings.longest_line);
     let reader = Reader { inner: reader, ended: Arc::clone(&ended) };
     let transport =
         AsyncRwTransport::new_server(reader, writer).with_max_line_length(desk.settings.longest_line);

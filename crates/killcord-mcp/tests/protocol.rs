@@ -99,8 +99,8 @@ fn what_is_not_there_is_an_error_and_ids_may_be_strings() {
     }
 }
 
-/// What rmcp does: a line that is no JSON is passed over without an answer, as in the other SDKs of the protocol, since
-/// it has no id; JSON that is no message gets an error without an id; a line over the limit is passed over, too.
+/// A line that is no JSON is passed over without an answer, as in the other SDKs of the protocol, since it has no id;
+/// JSON that is no message gets an error without one.
 #[test]
 fn nonsense_is_passed_over_and_changes_nothing() {
     let mut client = Client::initialized("2025-06-18");
@@ -119,17 +119,38 @@ fn nonsense_is_passed_over_and_changes_nothing() {
             "{shapeless}: {error}"
         );
     }
-    let mut long = run(&json!("too long"), "true");
-    long["params"]["arguments"]["stdin"] = json!("x".repeat(5 << 20));
-    client.send(&long);
-    // As long as is allowed.
-    long["id"] = json!("long");
-    long["params"]["arguments"]["stdin"] = json!("x".repeat(3 << 20));
-    long["params"]["arguments"]["command"] = json!("wc -c");
-    client.send(&long);
-    assert!(text(&client.answer(&json!("long"))["result"]).contains("3145728"));
     let (status, rest) = client.close();
     assert_eq!((status.code(), rest), (Some(0), vec![]));
+}
+
+#[test]
+fn a_line_that_is_too_long_is_answered_with_an_error() {
+    for mut client in [Client::initialized("2025-06-18"), Client::modern()] {
+        // Between others, which are as long as is allowed.
+        let ids = [
+            ("wc -c", 3 << 20),
+            ("true", 5 << 20),
+            ("wc -c", 3 << 20),
+            ("true", 40 << 20),
+            ("wc -c", 3 << 20),
+        ]
+        .map(|(command, length)| {
+            let arguments = json!({"command": command, "stdin": "x".repeat(length)});
+            client.ask("tools/call", json!({"name": "shell_run", "arguments": arguments}))
+        });
+        for (n, id) in ids.iter().enumerate() {
+            let answer = client.answer(id);
+            if n % 2 == 0 {
+                assert!(text(&answer["result"]).contains("\n3145728\n"), "{answer}");
+            } else {
+                assert_eq!(answer["error"]["code"], -32600, "{answer}");
+                let said = "the message was not read: it is longer than 4194304 bytes";
+                assert_eq!(answer["error"]["message"], said, "{answer}");
+            }
+        }
+        let (status, rest) = client.close();
+        assert_eq!((status.code(), rest), (Some(0), vec![]));
+    }
 }
 
 #[test]
