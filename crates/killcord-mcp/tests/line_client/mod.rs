@@ -1,5 +1,7 @@
 //! A client of the protocol that knows nothing but lines: what is on the wire is what a test sees.
 
+#![expect(clippy::panic, clippy::expect_used, reason = "it fails the test that uses it, with a message")]
+
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
