@@ -131,7 +131,7 @@ fn a_line_that_is_too_long_is_answered_with_an_error() {
             ("wc -c", 3 << 20),
             ("true", 5 << 20),
             ("wc -c", 3 << 20),
-            ("true", 40 << 20),
+            ("true", 9 << 20),
             ("wc -c", 3 << 20),
         ]
         .map(|(command, length)| {
