@@ -184,12 +184,10 @@ impl State {
     pub(super) fn take(&mut self, data: &[u8]) -> Vec<u8> {
         self.bytes += data.len() as u64;
         if let Some(last) = data.last() {
-            let ends = memchr::memchr_iter(b'
-', data).count() as u64;
+            let ends = memchr::memchr_iter(b'\n', data).count() as u64;
             // A line counts from its first byte on.
             let open_before = u64::from(self.in_line);
-            self.in_line = *last != b'
-';
+            self.in_line = *last != b'\n';
             self.lines += ends + u64::from(self.in_line) - open_before;
         }
         self.last_output = Instant::now();

@@ -19,7 +19,9 @@ pub(crate) fn server() -> Command {
         Some(program) => Command::new(program),
         None => Command::new(killcord_testkit::example("killcord-mcp", "serve")),
     };
-    command.args(words);
+    // What it writes down of itself is not for the home of whoever runs the tests.
+    let private = std::env::temp_dir().join("killcord-test-mcp");
+    command.args(words).env("XDG_STATE_HOME", &private).env("XDG_CONFIG_HOME", &private);
     command
 }
 
