@@ -1,27 +1,26 @@
 //! Reclaiming what dead owners left, by proof.
 
+mod background;
+
+pub(crate) use background::{in_background, is_ours};
+
 use super::make::discard;
 use super::read::{Reading, claims};
-use super::{CLAIM, JOBS, Root, TRASH, is_made, make, traces};
+use super::{JOBS, Root, TRASH, is_made, make, traces};
 use crate::error::Error;
 use crate::numbers;
 use crate::service;
-use killcord_model::id::{JOB_VARIABLE, JobId};
+use killcord_model::id::JobId;
 use killcord_model::record::{Job, Place, State};
 use killcord_model::sweep::{self, JobsProof, LeaseProof, OwnerProof, Reason, Traces, Verdict};
 use killcord_sys::os::{AsFd, OsStrExt};
-use killcord_sys::process::{self, Fork};
-use killcord_sys::{clock, descriptors, files, remove, signals};
+use killcord_sys::{clock, files, remove};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a sweep at the start of an owner may take.
-const IN_BACKGROUND: Duration = Duration::from_secs(20);
-/// And after how many seconds it is ended if it has not.
-const AT_MOST: u32 = 30;
 /// So many claims and errors are described; all are counted.
 const DESCRIBED: usize = 1000;
 
@@ -354,50 +353,4 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
             self.swept.errors.push(what);
         }
     }
-}
-
-/// Whether there is anything to sweep: something else than the claim of this name.
-fn has_others(root: &Root, own: Option<&OsStr>) -> bool {
-    let other = |name: &[u8]| {
-        (is_made(CLAIM, name) || is_made(TRASH, name)) && own.is_none_or(|own| own.as_bytes() != name)
-    };
-    files::has_name(root.as_fd(), other).unwrap_or(false)
-}
-
-/// Whether it is for this process to sweep. In a job it is for the job's owner: what sweeps on behind our own end
-/// would be a leftover there.
-pub(crate) fn is_ours() -> bool {
-    std::env::var_os(JOB_VARIABLE).is_none()
-}
-
-/// Forks a process that sweeps, if there is anything but our own claim: bounded, with nothing of ours open, and only
-/// when nobody else wants a processor. For a process with one thread. Returns its number: an unreaped child.
-pub(crate) fn in_background(claim: &super::Claim) -> Option<u32> {
-    let (root, own) = (claim.path.parent()?, claim.path.file_name()?);
-    let root = Root::existing(Some(root)).ok()??;
-    if !has_others(&root, Some(own)) {
-        return None;
-    }
-    match process::fork_alone().ok()? {
-        Fork::Parent(pid) => Some(pid),
-        Fork::Child => {
-            let swept = become_sweeper(&root);
-            process::exit_now(i32::from(swept.is_err()));
-        }
-    }
-}
-
-fn become_sweeper(root: &Root) -> crate::Result<()> {
-    let failed = Error::io("prepare a sweep");
-    // A warden has all signals blocked, that of the alarm among them.
-    signals::Set::of(&[]).block_exactly().map_err(&failed)?;
-    process::alarm(AT_MOST);
-    descriptors::close_all_but(&mut [descriptors::number(root)]).map_err(&failed)?;
-    descriptors::detach_standard_streams().map_err(&failed)?;
-    process::new_session().map_err(&failed)?;
-    process::set_name(c"killcord-sweep").map_err(&failed)?;
-    std::env::set_current_dir("/").map_err(&failed)?;
-    process::yield_to_all();
-    let options = Options { dry_run: false, within: Some(IN_BACKGROUND) };
-    Sweep::new(root, options, |_: &Swept| {}).run().map(|_| ())
 }

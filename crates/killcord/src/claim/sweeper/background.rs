@@ -1,0 +1,62 @@
+//! The sweep at the start of an owner: a process of its own, which delays nobody.
+
+use super::super::{CLAIM, Claim, Root, TRASH, is_made};
+use super::{Options, Sweep, Swept};
+use crate::error::Error;
+use killcord_model::id::JOB_VARIABLE;
+use killcord_sys::os::{AsFd, OsStrExt};
+use killcord_sys::process::{self, Fork};
+use killcord_sys::{descriptors, files, signals};
+use std::ffi::OsStr;
+use std::time::Duration;
+
+/// How long a sweep at the start of an owner may take.
+const IN_BACKGROUND: Duration = Duration::from_secs(20);
+/// And after how many seconds it is ended if it has not.
+const AT_MOST: u32 = 30;
+
+/// Whether there is anything to sweep: something else than the claim of this name.
+fn has_others(root: &Root, own: Option<&OsStr>) -> bool {
+    let other = |name: &[u8]| {
+        (is_made(CLAIM, name) || is_made(TRASH, name)) && own.is_none_or(|own| own.as_bytes() != name)
+    };
+    files::has_name(root.as_fd(), other).unwrap_or(false)
+}
+
+/// Whether it is for this process to sweep. In a job it is for the job's owner: what sweeps on behind our own end
+/// would be a leftover there.
+pub(crate) fn is_ours() -> bool {
+    std::env::var_os(JOB_VARIABLE).is_none()
+}
+
+/// Forks a process that sweeps, if there is anything but our own claim: bounded, with nothing of ours open, and only
+/// when nobody else wants a processor. For a process with one thread. Returns its number: an unreaped child.
+pub(crate) fn in_background(claim: &Claim) -> Option<u32> {
+    let (root, own) = (claim.path.parent()?, claim.path.file_name()?);
+    let root = Root::existing(Some(root)).ok()??;
+    if !has_others(&root, Some(own)) {
+        return None;
+    }
+    match process::fork_alone().ok()? {
+        Fork::Parent(pid) => Some(pid),
+        Fork::Child => {
+            let swept = become_sweeper(&root);
+            process::exit_now(i32::from(swept.is_err()));
+        }
+    }
+}
+
+fn become_sweeper(root: &Root) -> crate::Result<()> {
+    let failed = Error::io("prepare a sweep");
+    // A warden has all signals blocked, that of the alarm among them.
+    signals::Set::of(&[]).block_exactly().map_err(&failed)?;
+    process::alarm(AT_MOST);
+    descriptors::close_all_but(&mut [descriptors::number(root)]).map_err(&failed)?;
+    descriptors::detach_standard_streams().map_err(&failed)?;
+    process::new_session().map_err(&failed)?;
+    process::set_name(c"killcord-sweep").map_err(&failed)?;
+    std::env::set_current_dir("/").map_err(&failed)?;
+    process::yield_to_all();
+    let options = Options { dry_run: false, within: Some(IN_BACKGROUND) };
+    Sweep::new(root, options, |_: &Swept| {}).run().map(|_| ())
+}
