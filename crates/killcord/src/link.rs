@@ -64,12 +64,14 @@ pub(crate) fn become_warden_if_called() {
     let Ok(control) = control else { process::exit_now(1) };
     let claim = if call.claim { descriptors::take_number(CLAIM_AT).ok() } else { None };
     let path = std::env::var_os(CLAIM_PATH).unwrap_or_default();
+    // With a hold of our own. The owner sees the socket's end if there is none to be had.
+    let Ok(claim) = claim.map(|dir| Claim::join(dir, path.into())).transpose() else { process::exit_now(1) };
     warden::become_warden(warden::Setup {
         control,
         owner,
         owner_pid: None,
         stay_in_session: false,
-        claim: claim.map(|dir| (dir, path.into())),
+        claim,
         sweeps: call.sweeps,
         first: None,
     })
@@ -162,10 +164,11 @@ impl Link {
         let pid = process::own_pid();
         // Where there are no pidfds, the warden compares its parent's number.
         let owner = Pidfd::open(pid).ok().map(OwnedFd::from);
-        let claim = claim.map(Claim::directory).transpose()?;
         match process::fork()? {
             Fork::Child => {
                 let (control, owner_pid, sweeps) = (theirs, Some(pid), false);
+                // Before the owner's hold is closed here with the rest.
+                let Ok(claim) = claim.map(Claim::join_as_copy).transpose() else { process::exit_now(1) };
                 warden::become_warden(warden::Setup {
                     control,
                     owner,

@@ -109,7 +109,8 @@ impl Own {
     /// # Errors
     /// `NotFound` when the hierarchy is not mounted where we can see our part of it.
     pub fn find(controller: Option<&str>) -> io::Result<Self> {
-        let cgroup = std::fs::read_to_string("/proc/self/cgroup")?;
+        let cgroup = super::proc::read_file("/proc/self/cgroup")?;
+        let cgroup = String::from_utf8(cgroup).map_err(|_| io::ErrorKind::InvalidData)?;
         if controller.is_none()
             && let Some(own) = Self::at_usual_place(&cgroup)
         {

@@ -5,8 +5,8 @@ use std::io;
 
 /// `/proc/sys/kernel/random/boot_id` (`random(4)`): new with each start of the machine.
 pub fn boot_id() -> io::Result<String> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
-    Ok(text.trim().to_owned())
+    let text = super::proc::read_file("/proc/sys/kernel/random/boot_id")?;
+    Ok(String::from_utf8_lossy(&text).trim().to_owned())
 }
 
 /// The inode of our pid namespace (`namespaces(7)`).

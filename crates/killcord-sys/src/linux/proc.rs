@@ -7,6 +7,24 @@ use rustix::fs::{Mode, OFlags};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+/// Reads a file that the kernel makes up, in as few calls as it takes: `std` begins with 32 bytes, since such a file
+/// says that it is empty.
+pub(crate) fn read_file(path: &str) -> io::Result<Vec<u8>> {
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let (mut text, mut filled) = (vec![0; 4096], 0);
+    loop {
+        match rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut text[filled..]))? {
+            0 => break,
+            n => filled += n,
+        }
+        if filled == text.len() {
+            text.resize(2 * filled, 0);
+        }
+    }
+    text.truncate(filled);
+    Ok(text)
+}
+
 /// What `/proc/PID/stat` says of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {

@@ -85,7 +85,7 @@ pub fn own_session() -> u32 {
 /// When this process started, in clock ticks since boot (field 22 of `/proc/self/stat`), and its number where that
 /// `/proc` is mounted for, which is not ours in a pid namespace without a `/proc` of its own.
 pub fn own_start() -> io::Result<(u32, u64)> {
-    let line = std::fs::read("/proc/self/stat")?;
+    let line = super::proc::read_file("/proc/self/stat")?;
     let stat = super::proc::Stat::parse(&line);
     let stat = stat.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/self/stat"))?;
     Ok((stat.pid, stat.start))
@@ -209,7 +209,7 @@ pub struct Title {
 impl Title {
     /// Reads the place from `/proc/self/stat` (fields 48 and 49, `proc_pid_stat(5)`).
     pub fn find() -> Option<Self> {
-        let line = std::fs::read_to_string("/proc/self/stat").ok()?;
+        let line = String::from_utf8_lossy(&super::proc::read_file("/proc/self/stat").ok()?).into_owned();
         let mut fields = line.rsplit_once(')')?.1.split_ascii_whitespace().skip(45);
         let start: usize = fields.next()?.parse().ok()?;
         let end: usize = fields.next()?.parse().ok()?;

@@ -136,16 +136,22 @@ impl Claim {
     /// Takes part in a claim that another process has made and holds, with a hold of our own. The directory came
     /// from that process.
     pub(crate) fn join(dir: OwnedFd, path: PathBuf) -> io::Result<Self> {
-        let lease = files::open_own_at(dir.as_fd(), LEASE.as_ref())?;
-        if !files::hold(lease.as_fd())? {
-            return Err(io::Error::new(io::ErrorKind::WouldBlock, "somebody is removing the claim"));
-        }
+        let lease = hold_lease(dir.as_fd())?;
         Self::with(dir, lease, path)
     }
 
-    /// What another process needs to join it.
-    pub(crate) fn directory(&self) -> io::Result<(OwnedFd, PathBuf)> {
-        Ok((self.dir.try_clone()?, self.path.clone()))
+    /// The same for a forked copy of its maker, with the same hold of its own.
+    pub(crate) fn join_as_copy(&self) -> io::Result<Self> {
+        let lease = hold_lease(self.dir.as_fd())?;
+        Ok(Self {
+            dir: self.dir.try_clone()?,
+            jobs: self.jobs.try_clone()?,
+            tmp: self.tmp.try_clone()?,
+            lease,
+            path: self.path.clone(),
+            place: self.place.clone(),
+            process: process::own_pid(),
+        })
     }
 
     /// Whether nobody has removed it yet.
@@ -179,6 +185,16 @@ impl Claim {
             return Ok(false);
         }
         discard(root.as_fd(), name, Some(clock::now() + REMOVE_WITHIN)).map(|removed| removed.complete)
+    }
+}
+
+/// Opens the lease anew and holds it: a copy of somebody's descriptor would be that one's hold.
+fn hold_lease(dir: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let lease = files::open_own_at(dir, LEASE.as_ref())?;
+    if files::hold(lease.as_fd())? {
+        Ok(lease)
+    } else {
+        Err(io::Error::new(io::ErrorKind::WouldBlock, "somebody is removing the claim"))
     }
 }
 

@@ -15,7 +15,6 @@ use killcord_model::spec::Request;
 use killcord_sys::os::OwnedFd;
 use killcord_sys::{descriptors, process, signals, socket};
 use std::io;
-use std::path::PathBuf;
 
 /// What a warden is made with.
 #[derive(Debug)]
@@ -28,8 +27,8 @@ pub(crate) struct Setup {
     pub(crate) owner_pid: Option<u32>,
     /// Whether to stay in the owner's session, in a group of our own, for jobs on its terminal.
     pub(crate) stay_in_session: bool,
-    /// The owner's claim: its directory and where that is.
-    pub(crate) claim: Option<(OwnedFd, PathBuf)>,
+    /// The owner's claim, which the warden holds as well.
+    pub(crate) claim: Option<Claim>,
     /// Whether to see to the state directory in the background; else the owner does.
     pub(crate) sweeps: bool,
     /// The first job, for an owner that has it before it has a warden: a copy of the owner needs no
@@ -51,12 +50,10 @@ pub(crate) fn become_warden(mut setup: Setup) -> ! {
 
 fn prepare(
     setup: Setup,
-    claim: Option<(OwnedFd, PathBuf)>,
+    claim: Option<Claim>,
     first: Option<&(Request, Handed)>,
 ) -> io::Result<serve::Warden> {
     signals::Set::all().block_exactly()?;
-    // With a hold of our own, before that of the owner is closed with the rest.
-    let claim = claim.map(|(dir, path)| Claim::join(dir, path)).transpose()?;
     // Ignored, as an owner may have inherited it, SIGCHLD would have the kernel reap our children before we look.
     // The others are for the jobs, which would inherit them.
     signals::reset_all();
