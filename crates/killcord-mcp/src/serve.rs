@@ -8,7 +8,7 @@ use crate::server::Server;
 use crate::session::Registry;
 use crate::settings::Settings;
 use killcord::Owner;
-use killcord_sys::os::{AsFd, OwnedFd};
+use killcord_sys::os::{AsFd, OwnedFd, asynchronous};
 use killcord_sys::{descriptors, process, signals};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use std::io::{self, Write};
@@ -161,12 +161,12 @@ async fn parent_gone(parent: Option<OwnedFd>) {
 }
 
 /// A descriptor of which only the readiness counts.
-struct Readable(tokio::net::unix::pipe::Receiver);
+struct Readable(asynchronous::Receiver);
 
 impl Readable {
     fn new(fd: OwnedFd) -> io::Result<Self> {
         descriptors::never_wait(fd.as_fd())?;
-        tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(fd).map(Self)
+        asynchronous::Receiver::from_owned_fd_unchecked(fd).map(Self)
     }
 
     async fn wait(&self) -> io::Result<()> {

@@ -9,14 +9,12 @@ use crate::output::{Captured, Output};
 use killcord_model::job::DRAIN;
 use killcord_model::verdict::End;
 use killcord_sys::descriptors;
+use killcord_sys::os::asynchronous::{Receiver, Sender, Socket};
 use killcord_sys::os::{AsFd, OwnedFd};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::task::Poll;
-use tokio::io::Interest;
-use tokio::net::UnixStream;
-use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
 /// What became of a job whose keeper was killed, being found out on another thread.
@@ -38,7 +36,7 @@ impl Job {
         // A copy of the cord, which is closed with this future.
         let cord = self.as_fd().try_clone_to_owned().map_err(&failed)?;
         descriptors::never_wait(cord.as_fd()).map_err(&failed)?;
-        let cord = UnixStream::from_std(cord.into()).map_err(&failed)?;
+        let cord = Socket::new(cord).map_err(&failed)?;
         loop {
             if let Some(inquiry) = &mut self.inquiry {
                 let end = inquiry.await;
@@ -57,7 +55,7 @@ impl Job {
             if news.is_none() {
                 // Only a look in here may forget the readiness: a report that comes between a look before it and
                 // the wait would be forgotten with it.
-                let _ = cord.try_io(Interest::READABLE, || {
+                let _ = cord.look(|| {
                     news = self.news();
                     news.is_some().then_some(()).ok_or_else(|| io::ErrorKind::WouldBlock.into())
                 });
@@ -123,31 +121,31 @@ impl Job {
     ///
     /// # Errors
     /// What tokio says of the pipe.
-    pub fn take_stdout_async(&mut self) -> io::Result<Option<pipe::Receiver>> {
-        self.stdout.take().map(|out| pipe::Receiver::from_owned_fd(out.into())).transpose()
+    pub fn take_stdout_async(&mut self) -> io::Result<Option<Receiver>> {
+        self.stdout.take().map(|out| Receiver::from_owned_fd(out.into())).transpose()
     }
 
     /// The pipe from the job's standard error as a tokio stream, if it was asked for.
     ///
     /// # Errors
     /// What tokio says of the pipe.
-    pub fn take_stderr_async(&mut self) -> io::Result<Option<pipe::Receiver>> {
-        self.stderr.take().map(|err| pipe::Receiver::from_owned_fd(err.into())).transpose()
+    pub fn take_stderr_async(&mut self) -> io::Result<Option<Receiver>> {
+        self.stderr.take().map(|err| Receiver::from_owned_fd(err.into())).transpose()
     }
 
     /// The pipe to the job's standard input as a tokio sink, if it was asked for.
     ///
     /// # Errors
     /// What tokio says of the pipe.
-    pub fn take_stdin_async(&mut self) -> io::Result<Option<pipe::Sender>> {
-        self.stdin.take().map(|input| pipe::Sender::from_owned_fd(input.into())).transpose()
+    pub fn take_stdin_async(&mut self) -> io::Result<Option<Sender>> {
+        self.stdin.take().map(|input| Sender::from_owned_fd(input.into())).transpose()
     }
 }
 
 /// One stream that is read to its end.
 struct Stream {
     /// A pipe, or a terminal's master, which is waited for and read just like one.
-    fd: Option<pipe::Receiver>,
+    fd: Option<Receiver>,
     captured: Captured,
 }
 
@@ -155,7 +153,7 @@ impl Stream {
     fn new(fd: Option<OwnedFd>, keep: usize) -> Result<Self> {
         let prepare = |fd: OwnedFd| {
             descriptors::never_wait(fd.as_fd())?;
-            pipe::Receiver::from_owned_fd_unchecked(fd)
+            Receiver::from_owned_fd_unchecked(fd)
         };
         let fd = fd.map(prepare).transpose().map_err(Error::io("read the job's output"))?;
         Ok(Self { fd, captured: Captured::new(keep) })

@@ -4,10 +4,10 @@ use super::state::{Kind, Life, Order, Session};
 use crate::recorder::Recorder;
 use killcord::{Job, Terminal};
 use killcord_model::job::DRAIN;
+use killcord_sys::os::asynchronous::{Receiver, Sender};
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 

@@ -6,6 +6,7 @@ use crate::audit::Call;
 use crate::recorder::Recorder;
 use crate::terminal::screen::Screen;
 use killcord::{Error, Leftovers, Limits, Owner, Stdio};
+use killcord_sys::os::asynchronous::{Receiver, Sender};
 use killcord_sys::os::{AsFd, OwnedFd};
 use killcord_sys::{descriptors, socket};
 use std::ffi::OsString;
@@ -13,7 +14,6 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::mpsc;
 
 /// What to start.

@@ -71,3 +71,89 @@ pub fn execute(_: &mut Command) -> io::Error {
 pub fn is_executable(path: &Path) -> bool {
     path.is_file()
 }
+
+/// Waiting for descriptors on tokio (feature `tokio`): refused, as there is no job yet that has any.
+#[cfg(feature = "tokio")]
+pub mod asynchronous {
+    use super::OwnedFd;
+    use std::convert::Infallible as Never;
+    use std::future::Ready;
+    use std::io;
+
+    fn refused<T>(_: OwnedFd) -> io::Result<T> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// The reading end of a pipe.
+    #[derive(Debug)]
+    pub struct Receiver(Never);
+
+    impl Receiver {
+        /// Refuses.
+        pub fn from_owned_fd(fd: OwnedFd) -> io::Result<Self> {
+            refused(fd)
+        }
+
+        /// Refuses.
+        pub fn from_owned_fd_unchecked(fd: OwnedFd) -> io::Result<Self> {
+            refused(fd)
+        }
+
+        /// Waits until there may be something to read.
+        pub fn readable(&self) -> Ready<io::Result<()>> {
+            match self.0 {}
+        }
+
+        /// Reads without waiting.
+        pub fn try_read(&self, _: &mut [u8]) -> io::Result<usize> {
+            match self.0 {}
+        }
+    }
+
+    /// The writing end of a pipe.
+    #[derive(Debug)]
+    pub struct Sender(Never);
+
+    impl Sender {
+        /// Refuses.
+        pub fn from_owned_fd(fd: OwnedFd) -> io::Result<Self> {
+            refused(fd)
+        }
+
+        /// Refuses.
+        pub fn from_owned_fd_unchecked(fd: OwnedFd) -> io::Result<Self> {
+            refused(fd)
+        }
+
+        /// Waits until there may be room.
+        pub fn writable(&self) -> Ready<io::Result<()>> {
+            match self.0 {}
+        }
+
+        /// Writes without waiting.
+        pub fn try_write(&self, _: &[u8]) -> io::Result<usize> {
+            match self.0 {}
+        }
+    }
+
+    /// A socket that is waited for here and read elsewhere.
+    #[derive(Debug)]
+    pub struct Socket(Never);
+
+    impl Socket {
+        /// Refuses.
+        pub fn new(fd: OwnedFd) -> io::Result<Self> {
+            refused(fd)
+        }
+
+        /// Waits until there may be something to read.
+        pub fn readable(&self) -> Ready<io::Result<()>> {
+            match self.0 {}
+        }
+
+        /// Looks whether there is.
+        pub fn look<R>(&self, _: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+            match self.0 {}
+        }
+    }
+}
