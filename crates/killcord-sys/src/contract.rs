@@ -264,7 +264,7 @@ pub(crate) mod leader {
         /// that the child was killed before it.
         pub failure: OwnedFd,
         /// What it uses of us until then.
-        #[cfg_attr(not(test), expect(dead_code, reason = "it is there to be dropped"))]
+        #[cfg_attr(any(not(test), killcord_stub), expect(dead_code, reason = "it is there to be dropped"))]
         pub(crate) lending: crate::leader::Lending,
     }
 

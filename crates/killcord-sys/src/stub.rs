@@ -737,7 +737,7 @@ mod tests {
             pidfd::Pidfd::open(process::own_pid()).map(drop),
             socket::pair().map(drop),
             child::signal(2, signals::SIGKILL),
-            mark::end("A=b").map(drop),
+            mark::find(&mark::Sign { assignment: "A=b", tag: None, not_before: 0 }, true).map(drop),
         ];
         for answer in answers {
             let e = answer.err().unwrap_or_else(|| unreachable!("it was done"));
