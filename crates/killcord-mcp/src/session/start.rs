@@ -106,6 +106,8 @@ fn spawn(owner: &Owner, start: Start) -> killcord::Result<(killcord::Job, Raw, K
     command.grace(start.grace).leftovers(start.leftovers).limits(start.limits);
     match start.place {
         Place::Pipe(input) => {
+            // An empty input is what a command has anyway; a pipe would be closed behind the last byte only.
+            let input = input.filter(|input| !input.is_empty());
             let (read, write) = socket::pipe().map_err(failed)?;
             // One pipe for both, so that what belongs together stays together.
             let copy = write.try_clone().map_err(failed)?;
