@@ -9,6 +9,9 @@ use std::time::Duration;
 /// So many processes are named.
 const NAMED: usize = 5;
 
+/// The longest character, in bytes.
+const CHARACTER: usize = 4;
+
 /// A number of bytes, short.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
@@ -154,7 +157,8 @@ pub(crate) fn cut(head: &[u8], ring: &Ring, most: usize) -> Cut {
     // A character that was cut in two is left to the rest.
     let whole = whole.trim_end_matches('\u{fffd}');
     let first = beginning(whole, half);
-    let last = ring.read_from(total.saturating_sub(half as u64), half).text;
+    // A cursor inside a character begins before it, and all to the end is wanted.
+    let last = ring.read_from(total.saturating_sub(half as u64), half + CHARACTER).text;
     let last = whole_lines(&last);
     let from = first.len() as u64;
     let left_out = total.saturating_sub(from + last.len() as u64);
@@ -214,6 +218,16 @@ mod tests {
         let cut = cut(text.as_bytes(), &ring(&text), 51);
         assert!(!cut.body("s1").contains('\u{fffd}'));
         assert_eq!(cut.from + cut.left_out + cut.tail.len() as u64, text.len() as u64);
+    }
+
+    #[test]
+    fn the_end_is_whole_wherever_a_character_is_cut() {
+        for most in 40..60 {
+            let text = "€".repeat(100) + "end";
+            let cut = cut(text.as_bytes(), &ring(&text), most);
+            assert!(cut.tail.ends_with("€end"), "{most}: {}", cut.tail);
+            assert_eq!(cut.from + cut.left_out + cut.tail.len() as u64, text.len() as u64);
+        }
     }
 
     #[test]
