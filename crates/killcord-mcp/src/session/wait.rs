@@ -12,10 +12,12 @@ const TIMEOUT: f64 = 10.0;
 const LONGEST: f64 = 600.0;
 /// For how long nothing must come for "quiet", unless it is said otherwise.
 const QUIET: Duration = Duration::from_millis(300);
+/// The longest silence that can be waited for, in milliseconds.
+const LONGEST_QUIET: u64 = 60_000;
 /// How large a pattern may be, compiled, in bytes.
 const LARGEST_PATTERN: usize = 1 << 20;
 /// So much of the new output is looked at for a pattern or a prompt.
-const LOOKED_AT: usize = 256 * 1024;
+const LOOKED_AT: u64 = 256 * 1024;
 
 /// Why a wait is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +75,9 @@ impl Watch {
         if !(0.0..=LONGEST).contains(&seconds) {
             return Err(format!("timeout_s is {seconds}: 0 to {LONGEST} seconds can be waited for"));
         }
+        if wait.quiet_ms.is_some_and(|quiet| quiet > LONGEST_QUIET) {
+            return Err(format!("quiet_ms is more than {LONGEST_QUIET}"));
+        }
         Ok(Self {
             until,
             pattern,
@@ -111,7 +116,9 @@ impl Watch {
     /// Whether it has happened; else when to look again though nothing has changed.
     fn look(&self, session: &Session, from: u64, begun: Instant) -> Result<Why, Option<Instant>> {
         let state = session.state();
-        let text = || state.text_from(from, LOOKED_AT).text;
+        // The last of it: what came before has been looked at, as it came.
+        let newest = state.ring.produced().saturating_sub(LOOKED_AT);
+        let text = || state.text_from(from.max(newest), LOOKED_AT as usize + 4).text;
         if let Some(found) = self.stop.as_ref().and_then(|stop| found(stop, &text())) {
             return Ok(Why::Stopped(found));
         }
