@@ -169,7 +169,8 @@ fn input(session: &Session, arguments: &Write) -> Result<Vec<u8>, String> {
 fn fresh(session: &Session, from: u64, max_chars: usize, why: &Why) -> Answer {
     let mut state = session.state();
     let piece = state.text_from(from, max_chars);
-    state.read_to = piece.next;
+    // What is read again does not become new again.
+    state.read_to = state.read_to.max(piece.next);
     let rest = state.ring.produced() - piece.next;
     let mut parts = vec![format!("session {}", session.id)];
     parts.extend(text::standing(session, &state));
