@@ -115,7 +115,7 @@ pub(super) async fn write(desk: &Desk, arguments: Write, turn: &Turn) -> Result<
         return Err(format!("session {} has no terminal: it takes no input", session.id));
     }
     let watch = Watch::new(&arguments.wait.clone().unwrap_or_default())?;
-    let input = input(&session, &arguments)?;
+    let typed = input(&session, &arguments)?;
     let from = {
         let state = session.state();
         if state.is_over() {
@@ -130,7 +130,12 @@ pub(super) async fn write(desk: &Desk, arguments: Write, turn: &Turn) -> Result<
     let call = session.call_of(turn);
     let echo_off = session.hides_input() || arguments.sensitive;
     desk.recorder.before(&call, What::Write { arguments: turn.raw(), echo_off })?;
-    session.order(Order::Type(input));
+    session.type_in(typed).map_err(|unread| {
+        format!(
+            "nothing was typed: session {} does not read its input, and {unread} bytes wait for it",
+            session.id
+        )
+    })?;
     let Some(why) = waited(&watch, &session, from, turn).await else { return Ok(None) };
     Ok(Some(fresh(&session, from, desk.settings.max_chars, &why)))
 }

@@ -1,6 +1,6 @@
 //! The task of one session: it alone owns the job.
 
-use super::state::{Kind, Life, Order, Session};
+use super::state::{Kind, Life, Order, Session, UNREAD_INPUT};
 use crate::recorder::Recorder;
 use killcord::{Job, Terminal};
 use killcord_model::job::DRAIN;
@@ -10,9 +10,6 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
-
-/// So much input that a program does not read is kept for it; more is refused.
-pub(crate) const UNREAD_INPUT: usize = 256 * 1024;
 
 /// The ends of a job's streams that stay here.
 #[derive(Debug)]
@@ -53,7 +50,7 @@ pub(super) async fn follow(
                 // A flood must not keep the others from their turn.
                 tokio::task::yield_now().await;
             }
-            Event::Writable => write_some(&mut ends),
+            Event::Writable => write_some(&session, &mut ends),
             Event::Ended(Ok(end)) if end.goes_on() => {
                 session.state().life = Life::LeftBehind(Box::new(end));
                 session.tell();
@@ -110,7 +107,8 @@ fn obey(session: &Session, job: &Job, ends: &mut Ends, order: Order) {
         Order::End(ladder) => drop(job.end(ladder)),
         Order::Signal(signal) => drop(job.signal(signal)),
         Order::Type(bytes) => {
-            if ends.unread.len() + bytes.len() <= UNREAD_INPUT {
+            // There was room for it. Nobody reads what is typed behind the end.
+            if ends.input.is_some() {
                 ends.unread.extend(bytes);
             }
         }
@@ -129,10 +127,13 @@ fn read_some(session: &Session, ends: &mut Ends, buffer: &mut [u8]) -> bool {
     let Some(output) = &ends.output else { return false };
     match output.try_read(buffer) {
         Ok(n) if n > 0 => {
-            let answers = session.state().take(&buffer[..n]);
-            if session.kind == Kind::Terminal && ends.unread.len() + answers.len() <= UNREAD_INPUT {
+            let mut state = session.state();
+            let answers = state.take(&buffer[..n]);
+            if session.kind == Kind::Terminal && state.unread + answers.len() <= UNREAD_INPUT {
+                state.unread += answers.len();
                 ends.unread.extend(answers);
             }
+            drop(state);
             session.tell();
             true
         }
@@ -157,11 +158,14 @@ async fn read_the_rest(session: &Session, ends: &mut Ends, buffer: &mut [u8]) {
     let _ = timeout(DRAIN, reading).await;
 }
 
-fn write_some(ends: &mut Ends) {
+fn write_some(session: &Session, ends: &mut Ends) {
     let Some(input) = &ends.input else { return };
     match input.try_write(&ends.unread) {
         Ok(n) => {
             ends.unread.drain(..n);
+            let mut state = session.state();
+            // The input that a command was given counts for nothing.
+            state.unread = state.unread.saturating_sub(n);
         }
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
         Err(_) => {

@@ -10,6 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 
+/// So much input that a program does not read is kept for it; more is refused.
+pub(super) const UNREAD_INPUT: usize = 256 * 1024;
 /// How many bytes of the beginning of an output are kept beside the last ones.
 const HEAD: usize = 128 * 1024;
 
@@ -100,6 +102,8 @@ pub(crate) struct State {
     pub(crate) last_used: Instant,
     /// How many calls wait for it.
     pub(crate) waiting: u32,
+    /// How many bytes were typed that its program has not taken yet.
+    pub(super) unread: usize,
 }
 
 impl Session {
@@ -154,6 +158,21 @@ impl Session {
         let _ = self.orders.send(order);
     }
 
+    /// Types something, unless too much of what was typed before waits for the program.
+    ///
+    /// # Errors
+    /// How much waits already.
+    pub(crate) fn type_in(&self, bytes: Vec<u8>) -> Result<(), usize> {
+        let mut state = self.state();
+        if state.unread + bytes.len() > UNREAD_INPUT {
+            return Err(state.unread);
+        }
+        state.unread += bytes.len();
+        drop(state);
+        self.order(Order::Type(bytes));
+        Ok(())
+    }
+
     /// Tells everybody who waits that something has changed.
     pub(super) fn tell(&self) {
         self.changed.notify_waiters();
@@ -177,6 +196,7 @@ impl State {
             last_output: now,
             last_used: now,
             waiting: 0,
+            unread: 0,
         }
     }
 
