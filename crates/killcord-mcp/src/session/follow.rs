@@ -7,9 +7,12 @@ use killcord_model::job::DRAIN;
 use killcord_sys::os::asynchronous::{Receiver, Sender};
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::timeout;
+use tokio::time::timeout_at;
+
+/// How long it takes at most to read what has been written already.
+const AT_HAND: Duration = Duration::from_millis(20);
 
 /// The ends of a job's streams that stay here.
 #[derive(Debug)]
@@ -52,11 +55,13 @@ pub(super) async fn follow(
             }
             Event::Writable => write_some(&session, &mut ends),
             Event::Ended(Ok(end)) if end.goes_on() => {
+                // What the program itself wrote is there by now.
+                read_for(AT_HAND, &session, &mut ends, &mut buffer).await;
                 session.state().life = Life::LeftBehind(Box::new(end));
                 session.tell();
             }
             Event::Ended(end) => {
-                read_the_rest(&session, &mut ends, &mut buffer).await;
+                read_for(DRAIN, &session, &mut ends, &mut buffer).await;
                 let end = end.unwrap_or_else(|e| unknown(&e));
                 // Before anybody hears of it.
                 let output = session.state().digest();
@@ -146,16 +151,16 @@ fn read_some(session: &Session, ends: &mut Ends, buffer: &mut [u8]) -> bool {
     }
 }
 
-/// What was written before the end is read; who still holds a stream is not waited for.
-async fn read_the_rest(session: &Session, ends: &mut Ends, buffer: &mut [u8]) {
-    let reading = async {
-        while let Some(output) = &ends.output {
-            if output.readable().await.is_err() || !read_some(session, ends, buffer) {
-                return;
-            }
+/// Reads for so long at most, however much comes: who still holds a stream is not waited for.
+async fn read_for(time: Duration, session: &Session, ends: &mut Ends, buffer: &mut [u8]) {
+    let deadline = Instant::now() + time;
+    while let Some(output) = &ends.output {
+        let readable = timeout_at(deadline.into(), output.readable()).await;
+        let more = matches!(readable, Ok(Ok(()))) && read_some(session, ends, buffer);
+        if !more || Instant::now() >= deadline {
+            return;
         }
-    };
-    let _ = timeout(DRAIN, reading).await;
+    }
 }
 
 fn write_some(session: &Session, ends: &mut Ends) {
