@@ -291,8 +291,9 @@ pub(super) async fn kill(desk: &Desk, arguments: &Kill, turn: &Turn) -> Result<O
         let ladder = if arguments.now { Ladder::now() } else { Ladder::with_grace(grace) };
         session.order(Order::End(ladder));
         // A cancel stops the waiting; the order has been given.
-        let watch = Watch::for_exit(grace + LOOK);
-        if gone(&watch, &session, turn).await.is_none() {
+        let gone = tokio::time::timeout(grace + LOOK, gone(&session, grace + LOOK, turn));
+        // What is not gone by then is said below.
+        if gone.await == Ok(None) {
             return Ok(None);
         }
     }
@@ -310,13 +311,14 @@ pub(super) async fn kill(desk: &Desk, arguments: &Kill, turn: &Turn) -> Result<O
 }
 
 /// Waits until all of it is over, also what its program had left behind.
-async fn gone(watch: &Watch, session: &Session, turn: &Turn) -> Option<()> {
-    loop {
-        let why = waited(watch, session, 0, turn).await?;
-        if session.state().is_over() || matches!(why, Why::TimedOut(_)) {
-            return Some(());
+async fn gone(session: &Session, time: Duration, turn: &Turn) -> Option<()> {
+    let watch = Watch::for_exit(time);
+    while !session.state().is_over() {
+        waited(&watch, session, 0, turn).await?;
+        if !session.state().is_over() {
+            // Its program has ended; what it left is on its way.
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        // Its program has ended; what it left is on its way.
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
+    Some(())
 }
