@@ -82,26 +82,55 @@ impl ServerHandler for Server {
             arguments: request.arguments.unwrap_or_default(),
             cancelled,
         };
-        // A task of its own: what panics in it is an answer, and takes nothing along.
-        let call = tokio::spawn(async move {
+        let call = async move {
             let answer = calls::call(&desk, &name, &turn).await;
             drop(place);
             answer
-        });
-        match call.await {
+        };
+        match carried_out(call).await {
             Ok(Some(answer)) => Ok(CallToolResult::from(answer).into()),
             Ok(None) => Err(unheard()),
-            Err(e) => {
+            Err(panicked) => {
                 self.desk.counters.panicked.fetch_add(1, Ordering::Relaxed);
-                let text =
-                    format!("killcord failed in this call, which may or may not have been carried out: {e}");
-                Ok(CallToolResult::from(Answer::wrong(text)).into())
+                Ok(CallToolResult::from(panicked).into())
             }
         }
     }
 }
 
+/// Carries out a call in a task of its own: what panics in it is an answer, and takes nothing along.
+async fn carried_out(
+    call: impl Future<Output = Option<Answer>> + Send + 'static,
+) -> Result<Option<Answer>, Answer> {
+    tokio::spawn(call).await.map_err(|e| {
+        let text = format!("killcord failed in this call, which may or may not have been carried out: {e}");
+        Answer::wrong(text)
+    })
+}
+
 /// For a call that was cancelled: nobody hears it.
 fn unheard() -> ErrorData {
     ErrorData::internal_error("cancelled", None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_that_panics_is_answered_and_gives_its_turn_back() {
+        let turns = Arc::new(Semaphore::new(1));
+        for _ in 0..3 {
+            let turn = Arc::clone(&turns).try_acquire_owned().unwrap();
+            let call = async move {
+                let _turn = turn;
+                tokio::task::yield_now().await;
+                panic!("in the middle")
+            };
+            let answer = carried_out(call).await.unwrap_err();
+            assert!(answer.wrong && answer.text.contains("may or may not have been carried out"), "{answer:?}");
+        }
+        let answer = carried_out(async { Some(Answer::text("on".to_owned())) }).await;
+        assert_eq!(answer.unwrap().unwrap().text, "on");
+    }
 }
