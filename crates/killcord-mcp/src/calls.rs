@@ -56,8 +56,7 @@ pub(crate) async fn call(desk: &Desk, tool: &str, turn: &Turn) -> Option<Answer>
     match dispatch(desk, tool, turn).await {
         Ok(Some(answer)) => Some(answer),
         Ok(None) => {
-            desk.counters.cancelled.fetch_add(1, Ordering::Relaxed);
-            desk.recorder.after(&turn.call, What::Cancelled);
+            desk.cancelled(turn);
             None
         }
         Err(why) => {
@@ -85,6 +84,12 @@ async fn dispatch(desk: &Desk, tool: &str, turn: &Turn) -> Result<Option<Answer>
 }
 
 impl Desk {
+    /// Counts and records a call that was cancelled, at work or before its turn.
+    pub(crate) fn cancelled(&self, turn: &Turn) {
+        self.counters.cancelled.fetch_add(1, Ordering::Relaxed);
+        self.recorder.after(&turn.call, What::Cancelled);
+    }
+
     /// The session that is meant, or which there are.
     fn session(&self, id: &str) -> Result<Arc<Session>, String> {
         self.registry.find(id).ok_or_else(|| {

@@ -66,11 +66,6 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let cancelled = context.ct.clone();
-        let place = tokio::select! {
-            place = Arc::clone(&self.turns).acquire_owned() => place,
-            () = cancelled.cancelled() => return Err(unheard()),
-        };
         let (desk, name) = (Arc::clone(&self.desk), request.name.into_owned());
         let turn = Turn {
             call: Call {
@@ -80,7 +75,14 @@ impl ServerHandler for Server {
                 job: None,
             },
             arguments: request.arguments.unwrap_or_default(),
-            cancelled,
+            cancelled: context.ct.clone(),
+        };
+        let place = tokio::select! {
+            place = Arc::clone(&self.turns).acquire_owned() => place,
+            () = turn.cancelled.cancelled() => {
+                desk.cancelled(&turn);
+                return Err(unheard());
+            }
         };
         let call = async move {
             let answer = calls::call(&desk, &name, &turn).await;
@@ -128,7 +130,10 @@ mod tests {
                 panic!("in the middle")
             };
             let answer = carried_out(call).await.unwrap_err();
-            assert!(answer.wrong && answer.text.contains("may or may not have been carried out"), "{answer:?}");
+            assert!(
+                answer.wrong && answer.text.contains("may or may not have been carried out"),
+                "{answer:?}"
+            );
         }
         let answer = carried_out(async { Some(Answer::text("on".to_owned())) }).await;
         assert_eq!(answer.unwrap().unwrap().text, "on");
