@@ -40,7 +40,11 @@ pub(crate) struct Client {
 impl Client {
     /// Starts a server and says nothing.
     pub(crate) fn start() -> Self {
-        let mut command = server();
+        Self::start_as(server())
+    }
+
+    /// Starts a server by this command and says nothing.
+    pub(crate) fn start_as(mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut server = command.spawn().unwrap_or_else(|e| panic!("cannot start {command:?}: {e}"));
         let stdout = server.stdout.take().expect("a pipe");
@@ -56,11 +60,26 @@ impl Client {
 
     /// A client of an older era, behind its handshake; what the server said of itself is checked elsewhere.
     pub(crate) fn initialized(version: &str) -> Self {
-        let mut client = Self::start();
+        Self::start().greeted(version)
+    }
+
+    /// The same with a server that has been started.
+    pub(crate) fn greeted(mut self, version: &str) -> Self {
+        let client = &mut self;
         client.send(&initialize(0, version));
         assert_eq!(client.answer(&json!(0))["result"]["protocolVersion"], version);
         client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        client
+        self
+    }
+
+    /// The number of the process that was started, which is not reaped before the client is dropped.
+    pub(crate) fn pid(&self) -> u32 {
+        self.server.id()
+    }
+
+    /// Closes the server's input and nothing else.
+    pub(crate) fn end_input(&mut self) {
+        self.stdin = None;
     }
 
     /// A client of the newer era, which has no handshake.
@@ -117,6 +136,12 @@ impl Client {
     /// The answer to a request.
     pub(crate) fn answer(&mut self, id: &Value) -> Value {
         self.wait_for(|message| message.get("id") == Some(id))
+    }
+
+    /// The answer to a request, if it has come.
+    pub(crate) fn arrived(&mut self, id: &Value) -> Option<Value> {
+        let at = self.kept.iter().position(|message| message.get("id") == Some(id))?;
+        Some(self.kept.remove(at))
     }
 
     /// Calls a tool and returns the result.

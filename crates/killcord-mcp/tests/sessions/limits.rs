@@ -1,0 +1,158 @@
+//! What a configuration bounds or refuses.
+
+use crate::line_client::{Client, SOON, text};
+use crate::stage::Stage;
+use crate::terminals::open;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+fn is_wrong(result: &Value) -> String {
+    assert_eq!(result["isError"], json!(true), "{result}");
+    text(result)
+}
+
+/// Looks until the list says this.
+fn until_listed(client: &mut Client, so: impl Fn(&str) -> bool) -> (String, Duration) {
+    let begun = Instant::now();
+    loop {
+        let list = client.text("session_list", &json!({}));
+        if so(&list) {
+            return (list, begun.elapsed());
+        }
+        assert!(begun.elapsed() < SOON, "{list}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_full_server_says_what_is_idle_and_a_refused_start_costs_no_place() {
+    let mut client = Stage::new("[sessions]\nmax = 2\n").client();
+    for n in 0..100 {
+        let place = json!({"command": "sleep 50", "cwd": format!("/no/such/{n}")});
+        assert!(is_wrong(&client.call("shell_spawn", &place)).contains("No such file"));
+        let variable = json!({"command": "sleep 50", "env": {"TOO_LONG": "x".repeat(200_000)}});
+        if n < 10 {
+            is_wrong(&client.call("shell_spawn", &variable));
+        }
+    }
+    let name = |name: &str| json!({"command": "sleep 50", "name": name, "wait": {"quiet_ms": 10}});
+    let (first, second) = (open(&mut client, &name("first")), open(&mut client, &name("second")));
+    let said = is_wrong(&client.call("shell_spawn", &name("third")));
+    assert!(
+        said.starts_with("2 sessions run, which is the limit")
+            && said.contains(&format!("{first} (first, idle 0s)")),
+        "{said}"
+    );
+    assert!(is_wrong(&client.call("shell_run", &json!({"command": "true"}))).contains(&second));
+    client.text("session_kill", &json!({"session": first, "now": true}));
+    open(&mut client, &name("third"));
+    let listed = client.text("session_list", &json!({}));
+    assert!(
+        listed.contains("| third |") && listed.contains("| terminal |") && listed.contains("boundary "),
+        "{listed}"
+    );
+}
+
+/// A reader that waits is a use.
+#[test]
+fn a_session_that_nobody_uses_is_ended_and_one_that_is_waited_for_is_not() {
+    let stage = Stage::new("[sessions]\nidle_s = 10\n");
+    let mut client = stage.client();
+    let idle = open(&mut client, &json!({"command": stage.script("exec \"$LEAF\" idle 55"), "name": "idle"}));
+    let used = open(&mut client, &json!({"command": stage.script("exec \"$LEAF\" used 55"), "name": "used"}));
+    stage.scene.wait_recorded(2, SOON);
+    let pinned = stage.scene.pin();
+    let wait = json!({"session": used, "wait": {"until": "exit", "timeout_s": 14}});
+    let read = client.ask("tools/call", json!({"name": "session_read", "arguments": wait}));
+    assert!(pinned.get("idle").unwrap().wait_gone(Duration::from_secs(13)));
+    let said = text(&client.answer(&read)["result"]);
+    assert!(said.contains("running for 1") && said.contains("nothing of it within 14s"), "{said}");
+    let listed = client.text("session_list", &json!({}));
+    assert!(listed.contains(&format!("{idle} | terminal | idle | ended by SIG")), "{listed}");
+    assert_eq!(pinned.alive().len(), 1);
+    client.text("session_kill", &json!({"session": used, "now": true}));
+}
+
+#[test]
+fn heavy_a_session_is_ended_when_it_is_too_old() {
+    let stage = Stage::new("[sessions]\nabsolute_s = 60\n");
+    let mut client = stage.client();
+    let begun = Instant::now();
+    // The longest that anything of a test lives is 60 s; the server's minute must be over before that of the second.
+    let session = open(&mut client, &json!({"command": "sleep 57; exec sleep 30"}));
+    let wait = json!({"session": session, "wait": {"until": "exit", "timeout_s": 80}});
+    let id = client.ask("tools/call", json!({"name": "session_read", "arguments": wait}));
+    let mut answer = None;
+    while answer.is_none() && begun.elapsed() < Duration::from_secs(75) {
+        client.text("session_list", &json!({}));
+        std::thread::sleep(Duration::from_millis(500));
+        answer = client.arrived(&id);
+    }
+    let said = text(&answer.unwrap()["result"]);
+    assert!(said.contains("ended by SIG") && begun.elapsed() > Duration::from_secs(59), "{said}");
+}
+
+#[test]
+fn exit_and_output_are_kept_for_a_while() {
+    let mut client = Stage::new("[sessions]\nkept_s = 2\n").client();
+    let session = open(&mut client, &json!({"command": "echo kept; exit 3", "wait": {"until": "exit"}}));
+    let said = client.text("session_read", &json!({"session": session, "mode": "from", "cursor": 0}));
+    assert!(said.contains("exit 3 in ") && said.contains("\nkept\n"), "{said}");
+    let (_, took) = until_listed(&mut client, |list| list == "[no sessions]");
+    assert!(took > Duration::from_millis(1500), "{took:?}");
+    let said = is_wrong(&client.call("session_read", &json!({"session": session})));
+    assert_eq!(said, format!("there is no session {session}; sessions: there are none"));
+}
+
+#[test]
+fn a_read_only_server_starts_and_types_nothing() {
+    let mut client = Stage::new("[policy]\nread_only = true\n").client();
+    for (tool, arguments) in [
+        ("shell_run", json!({"command": "true"})),
+        ("shell_spawn", json!({})),
+        ("session_write", json!({"session": "s1", "text": "x"})),
+        ("session_signal", json!({"session": "s1", "signal": "INT"})),
+        ("session_resize", json!({"session": "s1", "cols": 80, "rows": 24})),
+    ] {
+        let said = is_wrong(&client.call(tool, &arguments));
+        assert!(said.contains("read-only"), "{tool}: {said}");
+    }
+    let info = client.text("server_info", &json!({}));
+    assert!(info.contains("read-only") && info.contains("0 jobs started"), "{info}");
+}
+
+#[test]
+fn what_is_denied_is_not_started_and_is_recorded() {
+    let stage = Stage::new("[policy]\ndeny = ['\\brm\\s+-rf\\b']\n");
+    let mut client = stage.client();
+    for tool in ["shell_run", "shell_spawn"] {
+        let said = is_wrong(&client.call(tool, &json!({"command": "echo hi; rm  -rf /no/such/place"})));
+        assert!(said.starts_with("denied by the configuration: "), "{said}");
+    }
+    assert!(client.text("shell_run", &json!({"command": "echo allowed"})).contains("\nallowed\n"));
+    let refused = stage.records().into_iter().filter(|record| record["event"] == "refused").count();
+    assert_eq!(refused, 2);
+}
+
+/// Neither where there is no log from the beginning, nor where it goes away.
+#[test]
+fn without_the_log_that_is_required_nothing_is_done() {
+    let stage = Stage::new("[audit]\nrequired = true\n");
+    // Root may write anywhere but below a file.
+    std::fs::write(stage.scene.path("state"), "").unwrap();
+    let output = stage.server().stdin(std::process::Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nothing was started"), "{output:?}");
+    let stage = Stage::new("[audit]\nrequired = false\n");
+    std::fs::write(stage.scene.path("state"), "").unwrap();
+    let mut client = Client::start_as(quiet(&stage)).greeted("2025-11-25");
+    assert!(client.text("shell_run", &json!({"command": "echo done"})).contains("\ndone\n"));
+    assert!(client.text("server_info", &json!({})).contains(" lost"));
+}
+
+/// Its server says on standard error that it has no log.
+fn quiet(stage: &Stage) -> std::process::Command {
+    let mut command = stage.server();
+    command.stderr(std::process::Stdio::null());
+    command
+}
