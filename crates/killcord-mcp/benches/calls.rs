@@ -12,7 +12,7 @@ mod line_client;
 
 use line_client::{Client, initialize, server, text};
 use serde_json::{Value, json};
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
