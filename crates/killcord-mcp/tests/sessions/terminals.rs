@@ -57,14 +57,15 @@ fn a_shell_is_typed_into_and_says_why_a_wait_is_over() {
     let wait = json!({"until": "text", "pattern": "^b+$", "stop": "^error"});
     let said = write(&mut client, &shell, json!({"text": "echo aaa; echo bbb\n", "wait": wait}));
     assert!(said.contains("waited: matched \"bbb\""), "{said}");
-    let said = write(&mut client, &shell, json!({"text": "echo error: no; sleep 50\n", "wait": wait}));
+    // In parentheses it is in the foreground before it prints; else the key could come to the shell, which drops it.
+    let said = write(&mut client, &shell, json!({"text": "(echo error: no; exec sleep 50)\n", "wait": wait}));
     assert!(said.contains("waited: stopped at \"error\""), "{said}");
     let said = write(&mut client, &shell, json!({"keys": "ctrl+c", "wait": {"until": "prompt"}}));
     assert!(said.contains("waited: prompt"), "{said}");
     let said = write(
         &mut client,
         &shell,
-        json!({"text": "sleep 50\n", "wait": {"pattern": "never", "timeout_s": 0.2}}),
+        json!({"text": "(echo on; exec sleep 50)\n", "wait": {"pattern": "never", "timeout_s": 0.2}}),
     );
     assert!(said.contains("waited: nothing of it within 0.2s"), "{said}");
     let said =
