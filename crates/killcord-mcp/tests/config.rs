@@ -129,7 +129,7 @@ memroy = "1M"
 
 [sessions]
 max = 99999999999999999999999999999999999999999999
-columns = 1001
+columns = 501
 shell = "sh"
 
 [calls]

@@ -2,6 +2,7 @@
 
 use super::read::{Found, Problems, Table, kind};
 use super::values::{Config, LEFTOVERS, Level, Pass, Pattern};
+use crate::terminal::screen::SIZES;
 use killcord_model::boundary::{Boundary, Choice, candidates};
 use killcord_model::units;
 use regex::RegexBuilder;
@@ -140,8 +141,8 @@ fn read(document: &DeTable<'_>, p: &mut Problems<'_>) -> (Config, Vec<String>) {
     t.number("absolute_s", 60..=2_592_000, &mut sessions.absolute_s, p);
     t.number("kept_s", 0..=86_400, &mut sessions.kept_s, p);
     t.number("buffer_bytes", 4096..=268_435_456, &mut sessions.buffer_bytes, p);
-    t.number("columns", 2..=1000, &mut sessions.columns, p);
-    t.number("rows", 1..=1000, &mut sessions.rows, p);
+    t.number("columns", SIZES, &mut sessions.columns, p);
+    t.number("rows", SIZES, &mut sessions.rows, p);
     t.other("shell", &mut sessions.shell, p, |found| path(found).map(Some));
     keys.extend(t.done(p));
 
