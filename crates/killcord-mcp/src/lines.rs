@@ -1,9 +1,11 @@
-//! Lines that are too long. What speaks the protocol for us passes over them, so their requests would never be
-//! answered, and a client would wait for as long as it waits for anything.
+//! Lines that are too long, or no JSON. What speaks the protocol for us passes over them, so their requests would never
+//! be answered, and a client would wait for as long as it waits for anything.
 //!
-//! Behind such a line goes a request of our own with its id, to a method that is always answered with an error.
+//! Behind such a line goes a request of our own with its id, to a method that is always answered with an error. Where no
+//! id is found, JSON goes there that is no message: it is answered with an error without an id.
 
 use regex::bytes::Regex;
+use serde::de::IgnoredAny;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,10 +13,14 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 /// The method that a request is taken to be for whose line was too long.
 pub(crate) const TOO_LONG: &str = "killcord/too-long";
+/// The method that a request is taken to be for whose line was no JSON.
+pub(crate) const BROKEN: &str = "killcord/broken";
+/// JSON that is no message.
+const NO_MESSAGE: &[u8] = b"[]\n";
 /// How much of the beginning and of the end of a line is looked at for its id.
 const LOOKED_AT: usize = 512;
 
-/// A reader that passes everything on, and behind a line that is too long a request in its place.
+/// A reader that passes everything on, and behind a line that will not be read a request in its place.
 pub(crate) struct Lines<R> {
     inner: R,
     longest: usize,
@@ -31,22 +37,45 @@ pub(crate) struct Lines<R> {
 #[derive(Default)]
 struct Line {
     length: usize,
-    head: Vec<u8>,
+    /// As much of its beginning as a line may have.
+    kept: Vec<u8>,
     tail: Vec<u8>,
 }
 
 impl Line {
-    fn push(&mut self, part: &[u8]) {
+    fn push(&mut self, part: &[u8], longest: usize) {
         self.length += part.len();
-        let room = LOOKED_AT.saturating_sub(self.head.len()).min(part.len());
-        self.head.extend_from_slice(&part[..room]);
+        let room = longest.saturating_sub(self.kept.len()).min(part.len());
+        self.kept.extend_from_slice(&part[..room]);
         self.tail.extend_from_slice(&part[part.len().saturating_sub(LOOKED_AT)..]);
         let over = self.tail.len().saturating_sub(LOOKED_AT);
         self.tail.drain(..over);
     }
 
+    /// What has to go behind it.
+    fn answered_by(&self, longest: usize) -> Vec<u8> {
+        let method = if self.length > longest {
+            TOO_LONG
+        } else if self.is_broken() {
+            BROKEN
+        } else {
+            return Vec::new();
+        };
+        self.in_its_place(method).unwrap_or_else(|| NO_MESSAGE.to_vec())
+    }
+
+    /// Whether it is no JSON. A line of spaces is none, and nothing is expected of it.
+    fn is_broken(&self) -> bool {
+        // A byte order mark may be ignored (RFC 8259, section 8.1), and is.
+        let text = self.kept.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&self.kept);
+        match std::str::from_utf8(text) {
+            Ok(text) => !text.trim().is_empty() && serde_json::from_str::<IgnoredAny>(text).is_err(),
+            Err(_) => true,
+        }
+    }
+
     /// A request with the line's id, if it has one where clients write it: before what is long, or at the very end.
-    fn in_its_place(&self) -> Option<Vec<u8>> {
+    fn in_its_place(&self, method: &str) -> Option<Vec<u8>> {
         const ID: &str = r#""id"\s*:\s*(-?[0-9]{1,19}|"(?:[^"\\]|\\.)*")\s*"#;
         const BEFORE: &str = r#"(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*,\s*)*"#;
         const BEHIND: &str = r#"(?:,\s*"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*)*"#;
@@ -54,12 +83,13 @@ impl Line {
             let id = Regex::new(&pattern).ok()?.captures(part)?.get(1)?.as_bytes().to_vec();
             String::from_utf8(id).ok()
         };
-        let id = find(format!(r"(?s-u)^\s*\{{\s*{BEFORE}{ID},"), &self.head)
-            .or_else(|| find(format!(r"(?s-u),\s*{ID}{BEHIND}\}}\s*$"), &self.tail))?;
+        let id =
+            find(format!(r"(?s-u)^\s*\{{\s*{BEFORE}{ID},"), &self.kept[..self.kept.len().min(LOOKED_AT)])
+                .or_else(|| find(format!(r"(?s-u),\s*{ID}{BEHIND}\}}\s*$"), &self.tail))?;
         // In the newer era a request without metadata would be answered with an error about that.
         let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
         let request =
-            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{TOO_LONG}","params":{{"_meta":{meta}}}}}"#);
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"_meta":{meta}}}}}"#);
         Some((request + "\n").into_bytes())
     }
 }
@@ -71,7 +101,7 @@ impl<R> Lines<R> {
         Self { inner, longest, read, at: 0, end: 0, first: Vec::new(), line: Line::default() }
     }
 
-    /// Passes on what there is, to the end of a line that was too long at most.
+    /// Passes on what there is, to the end of a line that will not be read at most.
     fn pass(&mut self, buffer: &mut ReadBuf<'_>) {
         while buffer.remaining() > 0 && self.first.is_empty() && self.at < self.end {
             let rest = &self.read[self.at..self.end];
@@ -80,13 +110,10 @@ impl<R> Lines<R> {
             buffer.put_slice(part);
             self.at += part.len();
             match part.strip_suffix(b"\n") {
-                None => self.line.push(part),
+                None => self.line.push(part, self.longest),
                 Some(text) => {
-                    self.line.push(text);
-                    let line = std::mem::take(&mut self.line);
-                    if line.length > self.longest {
-                        self.first = line.in_its_place().unwrap_or_default();
-                    }
+                    self.line.push(text, self.longest);
+                    self.first = std::mem::take(&mut self.line).answered_by(self.longest);
                 }
             }
         }
@@ -117,14 +144,32 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
 mod tests {
     use super::*;
 
-    fn id(line: &str) -> Option<String> {
+    fn answered_by(line: &[u8], longest: usize) -> Option<serde_json::Value> {
         let mut whole = Line::default();
-        for part in line.as_bytes().chunks(7) {
-            whole.push(part);
+        for part in line.chunks(7) {
+            whole.push(part, longest);
         }
-        let request = whole.in_its_place()?;
-        let request: serde_json::Value = serde_json::from_slice(&request).unwrap();
-        Some(request["id"].to_string())
+        let behind = whole.answered_by(longest);
+        (!behind.is_empty()).then(|| serde_json::from_slice(&behind).unwrap())
+    }
+
+    fn id(line: &str) -> Option<String> {
+        let request = answered_by(line.as_bytes(), 1000).unwrap();
+        Some(request.get("id")?.to_string())
+    }
+
+    #[test]
+    fn a_line_that_is_no_json_is_answered_and_one_that_is_or_is_empty_is_passed_on() {
+        for good in
+            ["{}", " [1, 2] ", "", "  \r", "\u{feff}{\"id\":1}", r#"{"jsonrpc":"2.0","id":7,"method":"m"}"#]
+        {
+            assert_eq!(answered_by(good.as_bytes(), 1000), None, "{good:?}");
+        }
+        for broken in [&b"{"[..], b"\xff\xfe", b"nonsense", b"[1,2", b"{\"id\":1}}"] {
+            assert_eq!(answered_by(broken, 1000), Some(serde_json::json!([])), "{broken:?}");
+        }
+        let cut = answered_by(br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"#, 1000).unwrap();
+        assert_eq!((&cut["id"], &cut["method"]), (&serde_json::json!(7), &serde_json::json!(BROKEN)));
     }
 
     #[test]

@@ -101,8 +101,9 @@ async fn until_gone(desk: &Arc<Desk>, signals: signals::SignalFd) -> io::Result<
     let ended = Arc::new(Notify::new());
     let reader = Lines::new(reader, desk.settings.longest_line);
     let reader = Reader { inner: reader, ended: Arc::clone(&ended) };
+    // Its limit counts the end of the line, too.
     let transport =
-        AsyncRwTransport::new_server(reader, writer).with_max_line_length(desk.settings.longest_line);
+        AsyncRwTransport::new_server(reader, writer).with_max_line_length(desk.settings.longest_line + 1);
     let server = Server::new(Arc::clone(desk));
     let protocol = tokio::spawn(async move {
         match rmcp::serve_server(server, transport).await {

@@ -3,7 +3,7 @@
 use crate::answer::Answer;
 use crate::audit::Call;
 use crate::calls::{self, Desk, Turn};
-use crate::lines::TOO_LONG;
+use crate::lines::{BROKEN, TOO_LONG};
 use crate::tools;
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
@@ -57,6 +57,9 @@ impl ServerHandler for Server {
             let most = self.desk.settings.longest_line;
             let text = format!("the message was not read: it is longer than {most} bytes");
             return Err(ErrorData::invalid_request(text, None));
+        }
+        if request.method == BROKEN {
+            return Err(ErrorData::parse_error("the message was not read: it is no JSON", None));
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
     }

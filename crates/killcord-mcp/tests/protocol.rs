@@ -100,28 +100,33 @@ fn what_is_not_there_is_an_error_and_ids_may_be_strings() {
     }
 }
 
-/// A line that is no JSON is passed over without an answer, as in the other SDKs of the protocol, since it has no id;
-/// JSON that is no message gets an error without one.
+/// A line that is no JSON is answered with an error that has its id, where there is one; without an id, and for JSON that
+/// is no message, with an error that has none.
 #[test]
-fn nonsense_is_passed_over_and_changes_nothing() {
-    let mut client = Client::initialized("2025-06-18");
-    for broken in ["{broken", "\u{0}\u{1}\u{2}", "", "   ", "\"", "[1,2", "{\"jsonrpc\":\"2.0\",\"id\":77,"] {
-        client.send_bytes(format!("{broken}\n").as_bytes());
+fn nonsense_is_answered_with_an_error_and_changes_nothing() {
+    for mut client in [Client::initialized("2025-06-18"), Client::modern()] {
+        client.send_bytes(b"\n   \n\r\n");
+        let cut = "{\"jsonrpc\":\"2.0\",\"id\":77,\"method\":\"tools/call\",\"params\":{\"name\":";
+        client.send_bytes(format!("{cut}\n").as_bytes());
+        let answer = client.answer(&json!(77));
+        let said = json!({"code": -32700, "message": "the message was not read: it is no JSON"});
+        assert_eq!(answer["error"], said, "{answer}");
+        let broken = ["{broken", "\u{0}\u{1}\u{2}", "\"", "[1,2", "{\"jsonrpc\":\"2.0\",\"id\":"];
+        let shapeless =
+            ["[]", "7", "{\"jsonrpc\":\"2.0\",\"id\":78}", "{\"jsonrpc\":\"2.0\",\"id\":79,\"method\":7}"];
+        let lines = broken.into_iter().chain(shapeless).map(str::as_bytes).chain([&b"\xff\xfe\xfd"[..]]);
+        for line in lines {
+            client.send_bytes(&[line, b"\n"].concat());
+            let error = client.wait_for(|message| message.get("error").is_some());
+            assert_eq!(
+                (&error["error"]["code"], error.get("id")),
+                (&json!(-32600), None),
+                "{line:?}: {error}"
+            );
+        }
+        let (status, rest) = client.close();
+        assert_eq!((status.code(), rest), (Some(0), vec![]));
     }
-    client.send_bytes(b"\xff\xfe\xfd\n");
-    for shapeless in
-        ["[]", "7", "{\"jsonrpc\":\"2.0\",\"id\":78}", "{\"jsonrpc\":\"2.0\",\"id\":79,\"method\":7}"]
-    {
-        client.send_bytes(format!("{shapeless}\n").as_bytes());
-        let error = client.wait_for(|message| message.get("error").is_some());
-        assert_eq!(
-            (&error["error"]["code"], error.get("id")),
-            (&json!(-32600), None),
-            "{shapeless}: {error}"
-        );
-    }
-    let (status, rest) = client.close();
-    assert_eq!((status.code(), rest), (Some(0), vec![]));
 }
 
 #[test]
