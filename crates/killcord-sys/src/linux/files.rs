@@ -139,12 +139,7 @@ pub fn overwrite_at(at: BorrowedFd<'_>, name: &OsStr, text: &[u8]) -> io::Result
 pub fn open_own_at(at: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let place = rustix::fs::openat(at, name, flags, Mode::empty())?;
-    let found = about(place.as_fd())?;
-    let uid = rustix::process::geteuid().as_raw();
-    if found.kind != Kind::File || found.links != 1 || found.owner != uid {
-        let why = "not a regular file of this user with one link";
-        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
-    }
+    let found = own(place.as_fd())?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let path = format!("/proc/self/fd/{}", place.as_raw_fd());
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
@@ -158,6 +153,21 @@ pub fn open_own_at(at: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
         Ok(file)
     } else {
         Err(io::Error::new(io::ErrorKind::InvalidData, "exchanged while it was being opened"))
+    }
+}
+
+/// What is open, if it is a regular file of this user with one link. One without a link has been removed since it was
+/// found, so it is not there.
+fn own(place: BorrowedFd<'_>) -> io::Result<About> {
+    let found = about(place)?;
+    let uid = rustix::process::geteuid().as_raw();
+    match found.links {
+        1 if found.kind == Kind::File && found.owner == uid => Ok(found),
+        0 => Err(io::ErrorKind::NotFound.into()),
+        _ => {
+            let why = "not a regular file of this user with one link";
+            Err(io::Error::new(io::ErrorKind::InvalidData, why))
+        }
     }
 }
 
@@ -245,4 +255,23 @@ pub fn seize(fd: BorrowedFd<'_>) -> io::Result<bool> {
 /// Waits until nobody holds the exclusive lock any more.
 pub fn wait_for_holder(fd: BorrowedFd<'_>) -> io::Result<()> {
     lock(fd, FlockOperation::LockShared).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_removed_while_it_is_looked_at_is_not_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("record");
+        std::fs::write(&path, "text").unwrap();
+        let place = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        assert_eq!(own(place.as_fd()).unwrap().size, 4);
+        std::fs::hard_link(&path, dir.path().join("second")).unwrap();
+        assert_eq!(own(place.as_fd()).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        std::fs::remove_file(dir.path().join("second")).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(own(place.as_fd()).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
 }
