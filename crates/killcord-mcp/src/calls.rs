@@ -8,7 +8,7 @@ use crate::answer::Answer;
 use crate::arguments::read;
 use crate::audit::{Call, What};
 use crate::recorder::Recorder;
-use crate::session::{Refused, Registry, Session};
+use crate::session::{Refused, Registry, Session, Start, Watch, Why};
 use crate::settings::Settings;
 use crate::text;
 use rmcp::model::JsonObject;
@@ -117,6 +117,16 @@ impl Desk {
         }
     }
 
+    /// Records what is to be started, and starts it. `None` when the call is cancelled meanwhile.
+    async fn start(&self, start: Start, turn: &Turn) -> Result<Option<Arc<Session>>, String> {
+        self.recorder.before(&turn.call, What::Start { arguments: turn.raw() })?;
+        tokio::select! {
+            // Dropped, it takes what it has started along.
+            started = self.registry.start(start) => started.map(Some).map_err(|refused| self.refused(refused)),
+            () = turn.cancelled.cancelled() => Ok(None),
+        }
+    }
+
     /// Why nothing was started, and what can be done about it.
     fn refused(&self, refused: Refused) -> String {
         match refused {
@@ -136,6 +146,15 @@ impl Desk {
             Refused::Failed(e) if e.nothing_ran() => format!("nothing was started: {e}"),
             Refused::Failed(e) => format!("it may or may not have run: {e}"),
         }
+    }
+}
+
+/// Waits, unless the call is cancelled.
+async fn waited(watch: &Watch, session: &Session, from: u64, turn: &Turn) -> Option<Why> {
+    tokio::select! {
+        biased;
+        why = watch.wait(session, from) => Some(why),
+        () = turn.cancelled.cancelled() => None,
     }
 }
 

@@ -8,8 +8,10 @@ use regex::bytes::Regex;
 use serde::de::IgnoredAny;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
+use tokio::sync::Notify;
 
 /// The method that a request is taken to be for whose line was too long.
 pub(crate) const TOO_LONG: &str = "killcord/too-long";
@@ -20,9 +22,11 @@ const NO_MESSAGE: &[u8] = b"[]\n";
 /// How much of the beginning and of the end of a line is looked at for its id.
 const LOOKED_AT: usize = 512;
 
-/// A reader that passes everything on, and behind a line that will not be read a request in its place.
+/// A reader that passes everything on, and behind a line that will not be read a request in its place. It says
+/// when it is at its end.
 pub(crate) struct Lines<R> {
     inner: R,
+    ended: Arc<Notify>,
     longest: usize,
     /// What has been read and not passed on.
     read: Box<[u8]>,
@@ -95,10 +99,10 @@ impl Line {
 }
 
 impl<R> Lines<R> {
-    /// Of which no line is longer than `longest` bytes.
-    pub(crate) fn new(inner: R, longest: usize) -> Self {
+    /// Of which no line is longer than `longest` bytes. Its end, or a failure to read, is notified.
+    pub(crate) fn new(inner: R, longest: usize, ended: Arc<Notify>) -> Self {
         let read = vec![0; 16 * 1024].into_boxed_slice();
-        Self { inner, longest, read, at: 0, end: 0, first: Vec::new(), line: Line::default() }
+        Self { inner, ended, longest, read, at: 0, end: 0, first: Vec::new(), line: Line::default() }
     }
 
     /// Passes on what there is, to the end of a line that will not be read at most.
@@ -132,8 +136,12 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
         let this = self.get_mut();
         if this.first.is_empty() && this.at == this.end {
             let mut read = ReadBuf::new(&mut this.read);
-            ready!(Pin::new(&mut this.inner).poll_read(context, &mut read))?;
+            let result = ready!(Pin::new(&mut this.inner).poll_read(context, &mut read));
             (this.at, this.end) = (0, read.filled().len());
+            if this.end == 0 {
+                this.ended.notify_one();
+            }
+            result?;
         }
         this.pass(buffer);
         Poll::Ready(Ok(()))

@@ -13,11 +13,8 @@ use killcord_sys::{descriptors, process, signals};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use std::io::{self, Write};
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::Notify;
 
 /// How long calls have that are under way when the client says nothing more.
@@ -99,8 +96,7 @@ async fn until_gone(desk: &Arc<Desk>, signals: signals::SignalFd) -> io::Result<
     let parent = watched_parent()?;
     let (reader, writer) = rmcp::transport::io::stdio_pipes();
     let ended = Arc::new(Notify::new());
-    let reader = Lines::new(reader, desk.settings.longest_line);
-    let reader = Reader { inner: reader, ended: Arc::clone(&ended) };
+    let reader = Lines::new(reader, desk.settings.longest_line, Arc::clone(&ended));
     // Its limit counts the end of the line, too.
     let transport =
         AsyncRwTransport::new_server(reader, writer).with_max_line_length(desk.settings.longest_line + 1);
@@ -172,28 +168,5 @@ impl Readable {
 
     async fn wait(&self) -> io::Result<()> {
         self.0.readable().await
-    }
-}
-
-/// Standard input, which says when it is at its end.
-struct Reader<R> {
-    inner: R,
-    ended: Arc<Notify>,
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for Reader<R> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        let before = buffer.filled().len();
-        let polled = Pin::new(&mut this.inner).poll_read(context, buffer);
-        let at_end = matches!(polled, Poll::Ready(Ok(())) if buffer.filled().len() == before);
-        if at_end || matches!(polled, Poll::Ready(Err(_))) {
-            this.ended.notify_one();
-        }
-        polled
     }
 }

@@ -1,9 +1,8 @@
 //! `shell_run`: one command and its output.
 
-use super::{Desk, Turn, amount, check_environment, directory, meta, time, title};
+use super::{Desk, Turn, amount, check_environment, directory, meta, time, title, waited};
 use crate::answer::Answer;
 use crate::arguments::{Leftovers, Run};
-use crate::audit::What;
 use crate::environment;
 use crate::session::{Order, Place, Session, Start, Watch};
 use crate::text;
@@ -35,20 +34,10 @@ pub(super) async fn run(desk: &Desk, arguments: Run, turn: &Turn) -> Result<Opti
         call: turn.call.clone(),
         capacity: settings.capacity,
     };
-    desk.recorder.before(&turn.call, What::Start { arguments: turn.raw() })?;
-    let session = tokio::select! {
-        // Dropped, it takes what it has started along.
-        started = desk.registry.start(start) => started.map_err(|refused| desk.refused(refused))?,
-        () = turn.cancelled.cancelled() => return Ok(None),
-    };
-    let watch = Watch::for_exit(yields);
-    tokio::select! {
-        biased;
-        _ = watch.wait(&session, 0) => {}
-        () = turn.cancelled.cancelled() => {
-            session.order(Order::End(Ladder::with_grace(settings.grace)));
-            return Ok(None);
-        }
+    let Some(session) = desk.start(start, turn).await? else { return Ok(None) };
+    if waited(&Watch::for_exit(yields), &session, 0, turn).await.is_none() {
+        session.order(Order::End(Ladder::with_grace(settings.grace)));
+        return Ok(None);
     }
     let answer = answer(&session, max_chars);
     if session.state().is_over() && !answer.1 {

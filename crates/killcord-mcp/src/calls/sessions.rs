@@ -1,6 +1,6 @@
 //! The tools of sessions.
 
-use super::{Desk, Turn, amount, check_environment, directory, meta, title};
+use super::{Desk, Turn, amount, check_environment, directory, meta, title, waited};
 use crate::answer::Answer;
 use crate::arguments::{Kill, Mode, Read, Resize, Signal, Spawn, Write};
 use crate::audit::What;
@@ -60,26 +60,13 @@ pub(super) async fn spawn(desk: &Desk, arguments: Spawn, turn: &Turn) -> Result<
         call: turn.call.clone(),
         capacity: settings.capacity,
     };
-    desk.recorder.before(&turn.call, What::Start { arguments: turn.raw() })?;
-    let session = tokio::select! {
-        started = desk.registry.start(start) => started.map_err(|refused| desk.refused(refused))?,
-        () = turn.cancelled.cancelled() => return Ok(None),
-    };
+    let Some(session) = desk.start(start, turn).await? else { return Ok(None) };
     let Some(why) = waited(&watch, &session, 0, turn).await else {
         // Nobody has heard of it.
         session.order(Order::End(Ladder::short()));
         return Ok(None);
     };
     Ok(Some(screen(&session, &why)))
-}
-
-/// Waits, unless the call is cancelled.
-async fn waited(watch: &Watch, session: &Session, from: u64, turn: &Turn) -> Option<Why> {
-    tokio::select! {
-        biased;
-        why = watch.wait(session, from) => Some(why),
-        () = turn.cancelled.cancelled() => None,
-    }
 }
 
 /// The screen of a terminal; the last lines of anything else.
