@@ -20,6 +20,7 @@
 
 mod alone;
 mod binaries;
+pub mod campaign;
 pub mod claims;
 mod guards;
 mod host;
