@@ -64,7 +64,7 @@ impl Boundary {
 }
 
 /// Who gets SIGKILL in the death table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Killed {
     /// The owner.
     Owner,
@@ -77,7 +77,7 @@ pub enum Killed {
 }
 
 /// What becomes of a job when somebody was killed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aftermath {
     /// Every process of the job is ended.
@@ -115,7 +115,7 @@ impl FromStr for Boundary {
 }
 
 /// Which boundary a job asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Choice {
     /// `cgroup`, else `tree`, else `group`.
     #[default]

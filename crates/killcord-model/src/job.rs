@@ -18,7 +18,7 @@ use std::time::Duration;
 pub const DRAIN: Duration = Duration::from_millis(200);
 
 /// What the keeper sees.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Event {
     /// The boundary is armed and both owner and warden are watched.
     Armed,
@@ -49,7 +49,7 @@ pub enum Event {
 }
 
 /// What a look at the boundary shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sight {
     /// The kernel says that no member is left.
     Empty,
@@ -60,7 +60,7 @@ pub enum Sight {
 }
 
 /// Whom a signal goes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum To {
     /// The leader alone.
     Leader,
@@ -69,7 +69,7 @@ pub enum To {
 }
 
 /// What the keeper does, in this order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Make the leader's process inside the boundary and execute the program.
     StartLeader,
@@ -102,14 +102,14 @@ pub enum Effect {
 }
 
 /// Whether the leader still runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Leader {
     Runs,
     Gone,
 }
 
 /// Where in its life a job is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Life {
     /// Nothing runs yet.
     Waiting,
@@ -130,7 +130,7 @@ enum Life {
 }
 
 /// A job in its keeper's eyes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Job {
     policy: Policy,
     life: Life,

@@ -34,7 +34,7 @@ pub const LOOK: Duration = Duration::from_secs(2);
 pub const KILL_AGAIN: Duration = Duration::from_millis(10);
 
 /// A plan for ending a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ladder {
     /// The first signal; it goes to every member, and `CONT` behind it.
     pub ask: Signal,
@@ -60,7 +60,7 @@ impl Ladder {
 }
 
 /// How far up the ladder a job is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Rung {
     Asked,
     HungUp,
@@ -68,7 +68,7 @@ enum Rung {
 }
 
 /// What is due on the ladder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Due {
     /// Nothing yet.
     Nothing,
@@ -81,7 +81,7 @@ pub enum Due {
 }
 
 /// A ladder that is being climbed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Climb {
     started: Time,
     kill_at: Time,

@@ -18,7 +18,7 @@ pub const LARGEST: usize = 4096;
 const LONGEST_NAME: usize = 64;
 
 /// Within which a process number and a start time mean one process and no other.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Place {
     /// `/proc/sys/kernel/random/boot_id`: new with each start of the machine (`random(4)`).
     pub boot: String,
@@ -29,7 +29,7 @@ pub struct Place {
 }
 
 /// One process of a [`Place`]. It names a process; it is never enough to signal one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Process {
     /// Its number.
     pub pid: u32,
@@ -38,7 +38,7 @@ pub struct Process {
 }
 
 /// The marker of a claim: whose it is. The file `owner`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Owner {
     /// Where the owner's number means something.
     pub place: Place,
@@ -54,7 +54,7 @@ pub struct Owner {
 }
 
 /// How far a job is, as its record says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// Its place is taken. Nothing of it can have run.
@@ -66,7 +66,7 @@ pub enum State {
 }
 
 /// What is known of a job. The file `jobs/ID`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Job {
     /// Where the numbers in here mean something.
     pub place: Place,
@@ -93,7 +93,7 @@ pub struct Job {
 }
 
 /// How a service ended. The file `exit`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Exit {
     /// The job.
     pub job: String,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// What happens to processes that are still there when the leader has exited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Leftovers {
     /// They get a short drain and then the short ladder.
     #[default]
@@ -19,7 +19,7 @@ pub enum Leftovers {
 }
 
 /// Where the leader's session and terminal come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Session {
     /// A session of its own without a terminal.
     Own,
@@ -33,7 +33,7 @@ pub enum Session {
 }
 
 /// One resource limit of the leader (`setrlimit(2)`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ResourceLimit {
     /// The platform's number of the resource (`RLIMIT_*`).
     pub resource: u32,
@@ -44,7 +44,7 @@ pub struct ResourceLimit {
 }
 
 /// Limits on the whole job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Limits {
     /// Memory in bytes.
     pub memory: Option<u64>,
@@ -62,7 +62,7 @@ impl Limits {
 }
 
 /// What to execute and with which attributes. Descriptors travel beside it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Spec {
     /// The program as it was named; looked up in the `PATH` of `env` when it has no slash.
     #[serde(with = "bytes")]
@@ -112,7 +112,7 @@ impl Spec {
 pub const OOM_SCORE_ADJ: i32 = 100;
 
 /// When and how a job ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Policy {
     /// How long the job may run.
     pub timeout: Option<Duration>,
@@ -129,7 +129,7 @@ impl Default for Policy {
 }
 
 /// A job as the owner asks the warden for it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Request {
     /// The job's name.
     pub job: JobId,
@@ -148,7 +148,7 @@ pub struct Request {
 }
 
 /// Bytes that a system call takes: no text encoding is assumed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Bytes(#[serde(with = "bytes")] pub Vec<u8>);
 
 /// Serde for byte strings: as one run of bytes instead of a sequence of numbers.

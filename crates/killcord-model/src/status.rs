@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// How the leader ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ExitStatus {
     /// It exited by itself with this code (0 to 255).
     Code(i32),

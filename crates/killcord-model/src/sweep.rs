@@ -7,7 +7,7 @@ use crate::boundary::Boundary;
 use crate::record::{Job, Owner, Place, Process, State};
 
 /// Whether the owner lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OwnerProof {
     /// It is proven dead.
     Dead,
@@ -18,7 +18,7 @@ pub enum OwnerProof {
 }
 
 /// Whether somebody holds the lease: the owner, its warden or a keeper.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LeaseProof {
     /// Nobody does.
     Free,
@@ -29,7 +29,7 @@ pub enum LeaseProof {
 }
 
 /// Whether the jobs of a claim are over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JobsProof {
     /// All of them are.
     Over,
@@ -40,7 +40,7 @@ pub enum JobsProof {
 }
 
 /// Why a claim stays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
     /// Its owner lives.
     OwnerAlive,
@@ -73,7 +73,7 @@ impl Reason {
 
 /// What becomes of a claim.
 #[must_use]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// It goes.
     Remove,
@@ -95,7 +95,7 @@ pub fn verdict(owner: OwnerProof, lease: LeaseProof, jobs: JobsProof) -> Verdict
 }
 
 /// What `/proc` says about the number in a marker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Seen {
     /// There is no such process.
     Gone,
@@ -111,7 +111,7 @@ pub enum Seen {
 }
 
 /// Whether two places are one, or one of them is of another start of the machine, when every process of it is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Where {
     Here,
     BeforeBoot,
@@ -147,7 +147,7 @@ pub fn owner(marker: &Owner, here: &Place, seen: Seen) -> OwnerProof {
 }
 
 /// What can be seen of a job whose guards are gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Traces {
     /// How many processes were found: in its cgroup, with its tag, or with its name in their environment.
     pub found: usize,

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub const NAMED: usize = 64;
 
 /// Why a job ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Cause {
     /// The leader ended by itself.
     LeaderExited,
@@ -41,7 +41,7 @@ impl Cause {
 }
 
 /// How the kernel showed that nothing of a job is left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Evidence {
     /// `populated 0` in the leaf's `cgroup.events`, and no child of the keeper left (`ECHILD`).
     Unpopulated,
@@ -73,7 +73,7 @@ impl Evidence {
 
 /// What is known at the end.
 #[must_use]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Verdict {
     /// The kernel said that nothing is left.
     Empty(Evidence),
@@ -86,7 +86,7 @@ pub enum Verdict {
 }
 
 /// Some members by name and the true count.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Members {
     /// How many there were.
     pub count: u32,
@@ -95,7 +95,7 @@ pub struct Members {
 }
 
 /// What became of the leftovers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Fate {
     /// They were gone before anything was sent to them.
     EndedByThemselves,
@@ -120,7 +120,7 @@ impl Fate {
 }
 
 /// What a job used. Times are those of processes that have been reaped, or the cgroup's own count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Usage {
     /// The peak memory in bytes, if it is known.
     pub peak_memory: Option<u64>,
@@ -168,7 +168,7 @@ impl End {
 }
 
 /// How a job ended: the last report on the cord, or the last but one where leftovers are kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct End {
     /// How the leader ended; `None` when it never ran or its end could not be seen.
     pub status: Option<ExitStatus>,

@@ -16,7 +16,7 @@ pub const KEEPERS_HAVE: Duration =
     Duration::from_millis(SHORT_GRACE.as_millis() as u64 + LOOK.as_millis() as u64 + 500);
 
 /// What the warden sees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Event {
     /// A keeper was forked for this job.
     Forked(JobId),
@@ -52,7 +52,7 @@ pub enum Event {
 }
 
 /// What the warden does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// End what a killed keeper left: its leaf, and the orphans.
     EndWhatIsLeft(JobId),
@@ -78,7 +78,7 @@ pub enum Effect {
 }
 
 /// What a job is to the warden, for who asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Holding {
     /// It ends when it is told to, or is being ended.
     Guarded,
@@ -87,7 +87,7 @@ pub enum Holding {
 }
 
 /// The keeper that is forked ahead.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 enum Spare {
     /// There is to be none.
     #[default]
@@ -99,7 +99,7 @@ enum Spare {
     There,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Ward {
     Guarded,
     /// Guarded for another owner than ours, whose death the keeper watches.
@@ -113,7 +113,7 @@ enum Ward {
 }
 
 /// The warden's view.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Warden {
     jobs: BTreeMap<JobId, Ward>,
     owner_gone: Option<Time>,

@@ -25,7 +25,7 @@ pub const LARGEST_DATAGRAM: usize = 64 * 1024;
 pub const LARGEST_MESSAGE: usize = 64 * 1024 * 1024;
 
 /// Owner to warden.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ToWarden {
     /// Start a job. Descriptors: the keeper's end of the cord, the working directory, the job's 0, 1
     /// and 2, then one for each of `spec.extra_fds`.
@@ -35,7 +35,7 @@ pub enum ToWarden {
 }
 
 /// Warden to owner.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FromWarden {
     /// The job's keeper was killed. The warden has ended what it left.
     KeeperLost {
@@ -47,7 +47,7 @@ pub enum FromWarden {
 }
 
 /// Owner to keeper, on the cord. Closing the cord is the order to end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Order {
     /// Start the program now, for a request that waits for it.
     Go,
@@ -66,7 +66,7 @@ pub enum Order {
 }
 
 /// Keeper to owner, on the cord.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Report {
     /// The boundary is armed, nothing runs yet. With boundary `cgroup` the descriptor beside it is the
     /// leaf's `cgroup.kill`, so that the owner can end the job if warden and keeper are killed; with
@@ -103,7 +103,7 @@ pub enum Report {
 
 /// To a warden, at the socket in its claim, from any process of its user. The descriptor beside it is where the
 /// answers go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Call {
     /// End this job, or every job.
     Stop {
@@ -115,7 +115,7 @@ pub enum Call {
 }
 
 /// From a warden, to who has called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Answer {
     /// The job is being ended. [`Answer::Over`] follows, one for each.
     Ending(JobId),
@@ -128,7 +128,7 @@ pub enum Answer {
 }
 
 /// The steps of a start, in their order. The step is part of the error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Stage {
     /// Forking the keeper.
@@ -207,7 +207,7 @@ impl Stage {
 }
 
 /// Why nothing ran.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Refusal {
     /// A step of the start failed.
     Failed {

@@ -1,0 +1,24 @@
+//! Owner, warden, keepers and kernel as one world, every state of which is visited.
+//!
+//! What decides is what ships: [`killcord_model::job::Job`], [`killcord_model::warden::Warden`] and
+//! [`killcord_model::sweep`]. What carries the decisions out is written here once more, as small as it can be: it
+//! takes one effect at a time, so that between any two of them somebody can be killed, and it reads one
+//! descriptor at a time, so that what is read late is read late in some path. The kernel does what the manual pages say:
+//! it closes the ends of the dead, gives orphans to the next subreaper, and sends the parent's death signal.
+//!
+//! [`Setting`] bounds a walk: so many jobs, killed processes, lost messages. [`promises`] says what must hold in each
+//! state. [`Fault`] is a mistake in the protocol that the walk must find, or it finds nothing at all.
+//!
+//! Not in here: bytes, descriptors that run out, and time as a measure. A deadline may come at any moment after it is due.
+
+mod act;
+mod keeper;
+mod kernel;
+mod owner;
+pub mod promises;
+mod sweep;
+mod warden;
+mod world;
+
+pub use act::Act;
+pub use world::{Fault, Setting, World};
