@@ -38,11 +38,15 @@ impl Model for Setting {
             Property::sometimes("a program runs to its end", |_: &Self, world: &World| {
                 world.jobs.iter().any(|job| job.runs == 1 && job.view == View::Over(Said::Empty))
             }),
-            Property::sometimes("a job that was let go outlives owner, warden and keeper", |_: &Self, world: &World| {
-                let alone = !world.owner && world.wardens.iter().all(|warden| warden.life != Life::Runs);
-                let keeperless = |job: &crate::world::Affair| job.must_live && job.keeper.life != Life::Runs;
-                alone && world.jobs.iter().any(|job| keeperless(job) && job.member)
-            }),
+            Property::sometimes(
+                "a job that was let go outlives owner, warden and keeper",
+                |_: &Self, world: &World| {
+                    let alone = !world.owner && world.wardens.iter().all(|warden| warden.life != Life::Runs);
+                    let keeperless =
+                        |job: &crate::world::Affair| job.must_live && job.keeper.life != Life::Runs;
+                    alone && world.jobs.iter().any(|job| keeperless(job) && job.member)
+                },
+            ),
             Property::sometimes("an owner cannot tell whether something ran", |_: &Self, world: &World| {
                 world.jobs.iter().any(|job| job.view == View::Unclear)
             }),

@@ -56,13 +56,15 @@ impl World {
 
     /// Whether there is something for a sweep to do.
     pub(crate) fn sweep_finds_something(&self, setting: &Setting) -> bool {
-        let ends = (0..self.jobs.len()).any(|job| self.sweep_would_end(setting, job) && self.jobs[job].lives());
+        let ends =
+            (0..self.jobs.len()).any(|job| self.sweep_would_end(setting, job) && self.jobs[job].lives());
         ends || (self.jobs.iter().any(|job| job.record.is_some()) && self.claim_may_go(setting))
     }
 
     fn claim_may_go(&self, setting: &Setting) -> bool {
         let proofs = self.jobs.iter().filter_map(|job| {
-            let traces = Traces { found: usize::from(job.lives()), leaf_empty: !job.lives(), tags_read: true };
+            let traces =
+                Traces { found: usize::from(job.lives()), leaf_empty: !job.lives(), tags_read: true };
             Some(sweep::job(&recorded(setting.boundary, job.record?), &place(), traces))
         });
         let jobs = proofs.fold(JobsProof::Over, sweep::both);

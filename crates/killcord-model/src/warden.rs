@@ -86,6 +86,15 @@ pub enum Holding {
     LetGo,
 }
 
+/// Whose the orphans are that come to a warden.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Orphans {
+    /// Of a job whose keeper is lost: parentage is enough to end them.
+    OfTheLost,
+    /// They may be of a job that was let go: only what bears the lost job's name or tag is ended.
+    OfAnybody,
+}
+
 /// The keeper that is forked ahead.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 enum Spare {
@@ -142,12 +151,13 @@ impl Warden {
         })
     }
 
-    /// Whether orphans may be ended by parentage alone.
+    /// Whose the orphans that come to the warden can be.
     ///
     /// A released job's keeper stays as the parent of what was let go. When that keeper is killed, its
     /// orphans come here like those of any other, and a released job is never ended.
-    pub fn may_end_orphans(&self) -> bool {
-        !self.spare_orphans
+    pub fn orphans(&self) -> Orphans {
+        let let_go = self.spare_orphans || self.jobs.values().any(|ward| *ward == Ward::LetGo);
+        if let_go { Orphans::OfAnybody } else { Orphans::OfTheLost }
     }
 
     /// Whether the warden has nothing left to do: no request can come, and no job needs it.
@@ -328,12 +338,14 @@ mod tests {
     fn a_released_job_is_never_ended() {
         let mut w = Warden::default();
         w.step(Event::Forked(A), at(0));
+        assert_eq!(w.orphans(), Orphans::OfTheLost);
         w.step(Event::Released(A), at(1));
+        assert_eq!(w.orphans(), Orphans::OfAnybody, "its keeper may be killed at any moment");
         w.step(Event::OwnerGone, at(2));
         assert!(w.is_done());
         assert_eq!(w.step(Event::Tick, at(99_999)), []);
         assert_eq!(w.step(Event::KeeperLost(A), at(3)), [Effect::Forget(A)]);
-        assert!(!w.may_end_orphans());
+        assert_eq!(w.orphans(), Orphans::OfAnybody);
     }
 
     #[test]

@@ -21,6 +21,12 @@ fn invalid(e: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, e)
 }
 
+/// Whether a send failed because the other end is gone. With something unread at that end, by another thread
+/// of ours for instance, the kernel says so by `ECONNRESET`, once (`unix(7)`); this message was not taken.
+pub(crate) fn says_gone(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
 /// Sends one message.
 pub(crate) fn send<T: Serialize>(to: BorrowedFd<'_>, message: &T, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     socket::send(to, &wire::encode(message).map_err(invalid)?, fds)

@@ -4,6 +4,7 @@ use crate::claim::Claim;
 use crate::command::Command;
 use crate::error::{Error, Result, supported};
 use crate::link::{self, Cord, Heard, Link, Streams, WARDEN_ENDS};
+use crate::message;
 use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::id::JobId;
 use killcord_model::ladder::GRACE;
@@ -188,12 +189,6 @@ impl Owner {
     }
 }
 
-/// Whether a send failed because the other end is gone. With something unread at that end, by another thread
-/// of ours for instance, the kernel says so by `ECONNRESET`, once (`unix(7)`); this message was not taken.
-fn says_gone(e: &io::Error) -> bool {
-    matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
-}
-
 /// What the jobs of an owner share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -230,7 +225,7 @@ impl Shared {
         let link = if fresh { self.settings.warden_or_none(claim)? } else { known };
         let Some(mut link) = link else { return Ok(None) };
         let mut sent = Self::send(&link, request, streams);
-        if !fresh && sent.as_ref().is_err_and(says_gone) {
+        if !fresh && sent.as_ref().is_err_and(message::says_gone) {
             // Nobody has got it.
             let Some(another) = self.settings.warden_or_none(claim)? else { return Ok(None) };
             link = another;
@@ -239,7 +234,9 @@ impl Shared {
         state.link = Some(link);
         // Whatever the reason is, nobody has a request to act upon.
         sent.map(Some).map_err(|e| match e.kind() {
-            _ if says_gone(&e) => Error::NoWarden { why: format!("it was killed before the request: {e}") },
+            _ if message::says_gone(&e) => {
+                Error::NoWarden { why: format!("it was killed before the request: {e}") }
+            }
             io::ErrorKind::WouldBlock => {
                 Error::NoWarden { why: format!("it has read nothing for {ROOM_WITHIN:?}") }
             }

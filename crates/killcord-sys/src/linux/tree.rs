@@ -5,9 +5,10 @@
 //! and agree with what was seen in the walk (`pidfd_open(2)`). Where there are no pidfds only direct
 //! children are signalled; the rest become direct children as their parents end.
 
+use super::mark::is_anothers;
 use super::proc::{Proc, Stat};
 use super::{child, pidfd::Pidfd, process};
-pub use crate::contract::tree::Sent;
+pub use crate::contract::tree::{Other, Sent};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -30,6 +31,8 @@ pub struct Tree {
     my_session: u32,
     members: Vec<Stat>,
     numbers: Vec<u32>,
+    /// Jobs whose processes are left out of every walk.
+    others: Vec<Other>,
     /// Whom the signal that is being sent has reached: number and start.
     reached: Vec<(u32, u64)>,
 }
@@ -46,8 +49,15 @@ impl Tree {
             my_session: process::own_session(),
             members: Vec::with_capacity(4096),
             numbers: Vec::with_capacity(4096),
+            others: Vec::new(),
             reached: Vec::with_capacity(4096),
         })
+    }
+
+    /// Leaves out of every walk from now on what carries the sign of one of these jobs, each by itself: what it started
+    /// carries the sign as well.
+    pub fn leave_out(&mut self, others: Vec<Other>) {
+        self.others = others;
     }
 
     /// Lists the living descendants, at most `limit` of them, parents before children. Subtrees of the
@@ -56,9 +66,18 @@ impl Tree {
         self.members.clear();
         self.numbers.clear();
         match self.proc.children(self.me, 2, &mut self.numbers) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return self.walk_whole_table(spare, limit),
-            other => other?,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => self.walk_whole_table(spare, limit)?,
+            listed => {
+                listed?;
+                self.walk_down(spare, limit);
+            }
         }
+        let (proc, others) = (&mut self.proc, &self.others);
+        self.members.retain(|member| !is_anothers(proc, member.pid, others));
+        Ok(&self.members)
+    }
+
+    fn walk_down(&mut self, spare: &[u32], limit: usize) {
         let limit = limit.min(MOST);
         self.take_up(self.me, spare, limit);
         let mut next = 0;
@@ -71,7 +90,6 @@ impl Tree {
                 self.take_up(parent.pid, spare, limit);
             }
         }
-        Ok(&self.members)
     }
 
     /// Takes the processes in `numbers` that really are children of `parent` and alive.
@@ -92,7 +110,7 @@ impl Tree {
     }
 
     /// The same by reading the whole process table, for kernels without `CONFIG_PROC_CHILDREN`.
-    fn walk_whole_table(&mut self, spare: &[u32], limit: usize) -> io::Result<&[Stat]> {
+    fn walk_whole_table(&mut self, spare: &[u32], limit: usize) -> io::Result<()> {
         self.numbers.clear();
         self.proc.all(&mut self.numbers)?;
         let mut table: Vec<Stat> = Vec::with_capacity(self.numbers.len());
@@ -110,7 +128,7 @@ impl Tree {
             next += 1;
             self.members.extend(table.iter().filter(|s| s.parent == parent && !s.is_dead()));
         }
-        Ok(&self.members)
+        Ok(())
     }
 
     /// Sends a signal to every living descendant but the subtrees of those in `spare`, once.

@@ -108,17 +108,22 @@ fn strings<'b>(all: impl Iterator<Item = &'b [u8]>) -> Result<Vec<CString>, std:
 }
 
 impl Keeper<'_> {
-    /// Tells the owner what holds the job, before anything runs.
-    fn report_armed(&mut self) {
+    /// Tells the owner what holds the job, before anything runs. An owner that was not told would take the job for one
+    /// that never began, and might ask for it once more.
+    fn report_armed(&mut self) -> Result<(), Refusal> {
         let armed = Report::Armed { boundary: self.held.boundary(), notes: self.seen.notes.clone() };
         let kill = self.held.leaf().and_then(killcord_sys::cgroup::Leaf::kill_file);
         // Where there are no pidfds, the owner cannot see the end of a namespace for itself.
         let init =
             matches!(self.held, Held::Namespace).then(|| Pidfd::open(process::own_pid()).ok()).flatten();
         let fds: Vec<BorrowedFd<'_>> = kill.into_iter().chain(init.as_ref().map(AsFd::as_fd)).collect();
-        if let Some(cord) = &self.cord {
+        let Some(cord) = &self.cord else { return Ok(()) };
+        match message::send(cord.as_fd(), &armed, &fds) {
             // An owner that is gone is seen by the wait that follows.
-            let _ = message::send(cord.as_fd(), &armed, &fds);
+            Err(e) if !message::says_gone(&e) => {
+                Err(self.refusal(Stage::Descriptors, e.raw_os_error().unwrap_or(EINVAL), Vec::new()))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -260,18 +265,13 @@ impl Keeper<'_> {
         {
             return Err(self.refusal(Stage::Cgroup, e.raw_os_error().unwrap_or(EINVAL), Vec::new()));
         }
-        self.report_armed();
-        Ok(())
+        self.report_armed()
     }
 
     /// A cgroup that could be made and not entered (a hierarchy below a threaded one, for example) is given
     /// up for `tree`, and the owner is told. Nothing has been executed so far.
     fn weaken(&mut self, why: &io::Error) -> bool {
-        let given_up = !self.request.wait_for_go && self.give_up_cgroup(why);
-        if given_up {
-            self.report_armed();
-        }
-        given_up
+        !self.request.wait_for_go && self.give_up_cgroup(why) && self.report_armed().is_ok()
     }
 
     /// Only where the job leaves the choice to us and has no limit that hangs on the cgroup.
@@ -359,8 +359,13 @@ impl Keeper<'_> {
         let Start::Executing { leader, .. } = &self.start else { return };
         let fds: Vec<BorrowedFd<'_>> = leader.pidfd.iter().map(AsFd::as_fd).collect();
         if let Some(cord) = &self.cord {
-            // An owner that is gone is seen by the next wait.
-            let _ = message::send(cord.as_fd(), &Report::Started { pid: leader.pid }, &fds);
+            let started = Report::Started { pid: leader.pid };
+            let sent = message::send(cord.as_fd(), &started, &fds);
+            if sent.is_err_and(|e| !message::says_gone(&e)) {
+                // Too many descriptors are under way (`ETOOMANYREFS`, `unix(7)`), and the owner waits for this word. That it
+                // is gone, the next wait sees.
+                let _ = message::send(cord.as_fd(), &started, &[]);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! The warden's loop: it turns what it sees into events and effects into calls.
 
+mod lost;
 mod start;
 
 use super::callers::Callers;
@@ -9,11 +10,9 @@ use crate::claim::{Claim, sweeper};
 use crate::keeper::{self, Handed};
 use crate::message::{self, Incoming};
 use crate::numbers::now;
-use killcord_model::boundary::Boundary;
 use killcord_model::id::JobId;
-use killcord_model::job::Sight;
 use killcord_model::spec::Request;
-use killcord_model::verdict::{Evidence, Verdict};
+use killcord_model::verdict::Verdict;
 use killcord_model::warden::{Effect, Event, Warden as Decisions};
 use killcord_model::wire::{FromWarden, ToWarden};
 use killcord_sys::cgroup::Own;
@@ -166,8 +165,7 @@ impl Warden {
             self.channels.alive_write = None;
             events.push_back(Event::OwnerGone);
         }
-        // What a keeper said is read before its death is: a released job must be known as such by then.
-        if status || signal || unreaped {
+        if status {
             self.hear_keepers(events);
         }
         if signal || unreaped {
@@ -221,9 +219,12 @@ impl Warden {
         }
     }
 
+    /// Learns who has ended. What a keeper had said is read behind that and given before it: a job that was let go must
+    /// be known as such when its keeper's death is acted upon, and only the dead can say no more.
     fn reap(&mut self, events: &mut VecDeque<Event>) -> io::Result<()> {
         while self.channels.signals.read()?.is_some() {}
         let mut changed = false;
+        let mut ends = Vec::new();
         self.unreaped = true;
         for _ in 0..REAP_AT_ONCE {
             match child::next()? {
@@ -233,11 +234,11 @@ impl Warden {
                         self.sweeper = None;
                     }
                     match (job, change) {
-                        (Some(job), Change::Exited(0)) => events.push_back(Event::KeeperDone(job)),
-                        (Some(job), _) => events.push_back(Event::KeeperLost(job)),
+                        (Some(job), Change::Exited(0)) => ends.push(Event::KeeperDone(job)),
+                        (Some(job), _) => ends.push(Event::KeeperLost(job)),
                         (None, _) if self.spare.as_ref().is_some_and(|s| s.keeper() == pid) => {
                             self.spare = None;
-                            events.push_back(Event::SpareGone);
+                            ends.push(Event::SpareGone);
                         }
                         (None, _) => changed = true,
                     }
@@ -250,27 +251,17 @@ impl Warden {
             }
         }
         // Once for all of them, since it is answered by a look at everybody who is left.
-        if changed {
-            events.push_back(Event::Changed);
+        ends.extend(changed.then_some(Event::Changed));
+        if !ends.is_empty() {
+            self.hear_keepers(events);
         }
+        events.extend(ends);
         Ok(())
     }
 
     fn carry_out(&mut self, effect: Effect, events: &mut VecDeque<Event>) {
         match effect {
-            Effect::EndWhatIsLeft(job) => {
-                if let Some(leaf) = self.wards.get(&job).and_then(|w| w.held.leaf()) {
-                    // Whether it worked is what the look says.
-                    let _ = leaf.kill();
-                }
-                // The dead cost the walks that follow as much as the living. A child that cannot be waited
-                // for now is waited for later.
-                let _ = self.reap(events);
-                if self.decisions.may_end_orphans() {
-                    let spared = self.spared();
-                    self.orphans.kill(&spared);
-                }
-            }
+            Effect::EndWhatIsLeft(job) => self.end_what_is_left(job, events),
             Effect::Look(job) => {
                 let sight = self.look(job);
                 events.push_back(Event::Seen(job, sight));
@@ -335,29 +326,5 @@ impl Warden {
     /// Keepers, and the one that waits for a job.
     fn keepers(&self) -> Vec<u32> {
         self.wards.values().map(|w| w.keeper).chain(self.spare.iter().map(Spare::keeper)).collect()
-    }
-
-    fn look(&mut self, job: JobId) -> Sight {
-        let Some(ward) = self.wards.get(&job) else { return Sight::Empty };
-        let in_leaf = ward.held.leaf().map(killcord_sys::cgroup::Leaf::populated);
-        match (in_leaf, ward.held.boundary()) {
-            (Some(Ok(true)), _) => Sight::Members,
-            // The init was reaped, which the kernel allows only when its namespace is empty.
-            (_, Boundary::Namespace) => Sight::Empty,
-            // A cgroup that cannot be read; and whoever left a group is not found by it.
-            (Some(Err(_)), _) | (_, Boundary::Group | Boundary::Uncontained) => Sight::Unknown,
-            (_, Boundary::Tree | Boundary::Cgroup) => self.orphans.look(&self.spared()),
-        }
-    }
-
-    fn verdict(&mut self, job: JobId, sight: Sight) -> Verdict {
-        let boundary = self.wards.get(&job).map(|w| w.held.boundary());
-        match (sight, boundary) {
-            (Sight::Empty, Some(Boundary::Namespace)) => Verdict::Empty(Evidence::NamespaceReaped),
-            (Sight::Empty, Some(Boundary::Cgroup)) => Verdict::Empty(Evidence::Unpopulated),
-            (Sight::Empty, _) => Verdict::Empty(Evidence::NoChildLeft),
-            (Sight::Members, _) => Verdict::Survivors(self.orphans.name(&self.spared())),
-            (Sight::Unknown, _) => Verdict::Unconfirmed("the keeper was killed".to_owned()),
-        }
     }
 }
