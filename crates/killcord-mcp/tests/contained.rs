@@ -174,6 +174,31 @@ fn a_cancelled_command_ends_by_the_ladder_though_it_is_deaf() {
     assert_eq!((status.code(), rest), (Some(0), vec![]), "what was cancelled is not answered");
 }
 
+/// Who closes a session and gives up in the middle of its grace has given the order all the same.
+#[test]
+fn a_cancelled_kill_stops_waiting_and_the_ladder_goes_on() {
+    let stage = Stage::new("[run]\ngrace_s = 1\n");
+    let mut client = stage.client();
+    let deaf = "trap '' TERM HUP; (setsid \"$IGNORE\" 55 &); exec \"$IGNORE\" 55";
+    let session = spawn(&mut client, &stage.script(deaf));
+    stage.scene.wait_recorded(2, SOON);
+    let pinned = stage.scene.pin();
+    let begun = Instant::now();
+    let kill = client.ask("tools/call", json!({"name": "session_kill", "arguments": {"session": session}}));
+    // Calls are begun in their order: by this answer the order to end has been given.
+    assert!(client.text("session_list", &json!({})).contains(&session));
+    client.send(&cancel(&kill));
+    assert!(ping(&mut client) < Duration::from_secs(1));
+    assert_eq!(pinned.alive().len(), 2, "cancelled while they were being asked");
+    pinned.wait_gone(Duration::from_secs(3)).unwrap();
+    assert!(begun.elapsed() > Duration::from_millis(900), "{:?}", begun.elapsed());
+    // What is known of it is there for the next who asks.
+    let killed = client.text("session_kill", &json!({"session": session}));
+    assert!(killed.contains("nothing of it is left"), "{killed}");
+    let (_, rest) = client.close();
+    assert_eq!(rest, Vec::<Value>::new(), "what was cancelled is not answered");
+}
+
 #[test]
 fn a_cancelled_read_stops_waiting_and_nothing_else() {
     let stage = Stage::new("");
