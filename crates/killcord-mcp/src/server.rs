@@ -4,7 +4,7 @@ use crate::answer::Answer;
 use crate::audit::Call;
 use crate::calls::{self, Desk, Turn};
 use crate::lines::{BROKEN, TOO_LONG};
-use crate::tools;
+use crate::tools::{self, Name};
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -80,6 +80,10 @@ impl ServerHandler for Server {
             arguments: request.arguments.unwrap_or_default(),
             cancelled: context.ct.clone(),
         };
+        let Some(tool) = Name::of(&name) else {
+            // As the specification has it; the caller cannot mend the list that its client has.
+            return Err(ErrorData::invalid_params(calls::unknown(&desk, &name, &turn), None));
+        };
         let place = tokio::select! {
             place = Arc::clone(&self.turns).acquire_owned() => place,
             () = turn.cancelled.cancelled() => {
@@ -88,7 +92,7 @@ impl ServerHandler for Server {
             }
         };
         let call = async move {
-            let answer = calls::call(&desk, &name, &turn).await;
+            let answer = calls::call(&desk, tool, &turn).await;
             drop(place);
             answer
         };

@@ -91,12 +91,31 @@ fn what_is_not_there_is_an_error_and_ids_may_be_strings() {
     client.send(&json!({"jsonrpc": "2.0", "id": "a method", "method": "no/such"}));
     let answer = client.answer(&json!("a method"));
     assert_eq!((&answer["error"]["code"], answer.get("result")), (&json!(-32601), None), "{answer}");
-    let result = client.call("no_such_tool", &json!({}));
-    assert_eq!((text(&result).as_str(), &result["isError"]), ("there is no tool no_such_tool", &json!(true)));
     for id in [json!("42"), json!(42), json!("\u{1f680} \" \\ id"), json!(0), json!(-7), json!(1_u64 << 53)] {
         client.send(&run(&id, "echo $((6*7))"));
         let answer = client.answer(&id);
         assert!(text(&answer["result"]).contains("\n42\n"), "{answer}");
+    }
+}
+
+/// A protocol error, as the specification has it since 2025-06-18; it is counted and changes nothing.
+#[test]
+fn a_tool_that_there_is_not_is_a_protocol_error_that_names_those_there_are() {
+    for mut client in [Client::initialized("2025-06-18"), Client::initialized("2025-11-25"), Client::modern()]
+    {
+        for name in ["no_such_tool", "SHELL_RUN", ""] {
+            let id = client.ask("tools/call", json!({"name": name, "arguments": {"command": "true"}}));
+            let answer = client.answer(&id);
+            let known = "shell_run, shell_spawn, session_write, session_read, session_resize, \
+                         session_signal, session_kill, session_list, server_info";
+            let said =
+                json!({"code": -32602, "message": format!("Unknown tool: {name}; the tools are {known}")});
+            assert_eq!((&answer["error"], answer.get("result")), (&said, None), "{answer}");
+        }
+        let long = client.ask("tools/call", json!({"name": "x".repeat(1_000_000)}));
+        assert!(client.answer(&long).to_string().len() < 1000, "a name is not repeated whatever it is");
+        let info = client.text("server_info", &json!({}));
+        assert!(info.contains("counters: 5 calls, 0 jobs started, 0 cancelled, 4 refused"), "{info}");
     }
 }
 
@@ -326,6 +345,5 @@ fn the_texts() {
     say(&mut client, "session_kill", json!({"session": "s10"}));
     say(&mut client, "session_kill", json!({"session": "s10"}));
     say(&mut client, "session_signal", json!({"session": "s10", "signal": "INT"}));
-    say(&mut client, "no_such_tool", json!({}));
     insta::assert_snapshot!(texts.join("\n"));
 }
