@@ -3,7 +3,6 @@
 use crate::answer::Answer;
 use crate::audit::Call;
 use crate::calls::{self, Desk, Turn};
-use crate::lines::{BROKEN, TOO_LONG};
 use crate::tools::{self, Name};
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
@@ -53,15 +52,14 @@ impl ServerHandler for Server {
         request: CustomRequest,
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        if request.method == TOO_LONG {
-            let most = self.desk.settings.longest_line;
-            let text = format!("the message was not read: it is longer than {most} bytes");
-            return Err(ErrorData::invalid_request(text, None));
-        }
-        if request.method == BROKEN {
-            return Err(ErrorData::parse_error("the message was not read: it is no JSON", None));
-        }
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
+        let what = match request.method.as_str() {
+            // Only what does not fit its method comes here.
+            "tools/call" => request.params_as::<CallToolRequestParams>().err().map(|e| e.to_string()),
+            "initialize" | "server/discover" | "tools/list" | "ping" => None,
+            _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)),
+        };
+        let what = what.unwrap_or_else(|| "they are missing, or of another kind".to_owned());
+        Err(ErrorData::invalid_params(format!("the params do not fit {}: {what}", request.method), None))
     }
 
     async fn call_tool(

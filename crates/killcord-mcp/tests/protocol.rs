@@ -119,33 +119,93 @@ fn a_tool_that_there_is_not_is_a_protocol_error_that_names_those_there_are() {
     }
 }
 
-/// A line that is no JSON is answered with an error that has its id, where there is one; without an id, and for JSON that
-/// is no message, with an error that has none.
+/// What is no message is answered with an error that has its id, where there is one, and without an id otherwise.
 #[test]
 fn nonsense_is_answered_with_an_error_and_changes_nothing() {
     for mut client in [Client::initialized("2025-06-18"), Client::modern()] {
         client.send_bytes(b"\n   \n\r\n");
-        let cut = "{\"jsonrpc\":\"2.0\",\"id\":77,\"method\":\"tools/call\",\"params\":{\"name\":";
-        client.send_bytes(format!("{cut}\n").as_bytes());
-        let answer = client.answer(&json!(77));
-        let said = json!({"code": -32700, "message": "the message was not read: it is no JSON"});
-        assert_eq!(answer["error"], said, "{answer}");
-        let broken = ["{broken", "\u{0}\u{1}\u{2}", "\"", "[1,2", "{\"jsonrpc\":\"2.0\",\"id\":"];
-        let shapeless =
-            ["[]", "7", "{\"jsonrpc\":\"2.0\",\"id\":78}", "{\"jsonrpc\":\"2.0\",\"id\":79,\"method\":7}"];
-        let lines = broken.into_iter().chain(shapeless).map(str::as_bytes).chain([&b"\xff\xfe\xfd"[..]]);
-        for line in lines {
+        let with_id = [
+            ("{\"jsonrpc\":\"2.0\",\"id\":77,\"method\":\"tools/call\",\"params\":{\"name\":", -32700),
+            ("{\"jsonrpc\":\"2.0\",\"id\":77,\"method\":5}", -32600),
+            ("{\"jsonrpc\":\"2.0\",\"id\":77}", -32600),
+            ("{\"id\":77,\"method\":\"ping\"}", -32600),
+            ("{\"jsonrpc\":\"2.0\",\"id\":77,\"method\":\"tools/list\",\"params\":5}", -32602),
+            ("{\"jsonrpc\":\"2.0\",\"id\":77,\"method\":\"tools/call\",\"params\":[\"shell_run\"]}", -32602),
+        ];
+        for (line, code) in with_id {
+            client.send_bytes(format!("{line}\n").as_bytes());
+            let answer = client.answer(&json!(77));
+            assert_eq!(answer["error"]["code"], code, "{line}: {answer}");
+        }
+        let without_id = [
+            ("{broken", -32700),
+            ("\u{0}\u{1}\u{2}", -32700),
+            ("\"", -32700),
+            ("[1,2", -32700),
+            ("{\"jsonrpc\":\"2.0\",\"id\":", -32700),
+            ("[]", -32600),
+            ("7", -32600),
+            ("{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}", -32600),
+            ("{\"jsonrpc\":\"2.0\",\"method\":7}", -32600),
+        ]
+        .map(|(line, code)| (line.as_bytes(), code));
+        for (line, code) in without_id.into_iter().chain([(&b"\xff\xfe\xfd"[..], -32700)]) {
             client.send_bytes(&[line, b"\n"].concat());
             let error = client.wait_for(|message| message.get("error").is_some());
-            assert_eq!(
-                (&error["error"]["code"], error.get("id")),
-                (&json!(-32600), None),
-                "{line:?}: {error}"
-            );
+            assert_eq!((&error["error"]["code"], error.get("id")), (&json!(code), None), "{line:?}: {error}");
         }
+        // Notifications are not answered, whatever they look like.
+        client.send_bytes(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":5}\n");
+        assert!(client.text("shell_run", &json!({"command": "echo on"})).contains("\non\n"));
         let (status, rest) = client.close();
         assert_eq!((status.code(), rest), (Some(0), vec![]));
     }
+}
+
+/// Batches went with 2025-06-18.
+#[test]
+fn a_batch_is_answered_once_and_nothing_of_it_is_done() {
+    for mut client in [Client::initialized("2025-11-25"), Client::modern()] {
+        let batch = json!([run(&json!("one"), "true"), run(&json!("two"), "true"), cancel(&json!("one"))]);
+        client.send(&batch);
+        let said = json!({"code": -32600, "message": "batches are not taken: one message in each line"});
+        assert_eq!(
+            client.wait_for(|message| message.get("error").is_some()),
+            json!({"jsonrpc": "2.0", "error": said})
+        );
+        assert!(client.text("server_info", &json!({})).contains("0 jobs started"));
+        assert_eq!(client.close().1, Vec::<Value>::new());
+    }
+}
+
+#[test]
+fn params_that_do_not_fit_their_method_are_an_error_that_says_so() {
+    for mut client in [Client::initialized("2025-11-25"), Client::modern()] {
+        for (method, params, said) in [
+            ("tools/call", json!({}), "the params do not fit tools/call: missing field `name`"),
+            ("tools/call", json!({"name": 5}), "invalid type: integer `5`, expected a string"),
+            ("tools/call", json!({"name": "shell_run", "arguments": "true"}), "expected a map"),
+        ] {
+            let id = client.ask(method, params);
+            let answer = client.answer(&id);
+            let message = answer["error"]["message"].as_str().unwrap_or_default();
+            assert!(answer["error"]["code"] == -32602 && message.contains(said), "{method}: {answer}");
+        }
+        client.send_bytes(b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\"}\n");
+        assert_eq!(client.answer(&json!(7))["error"]["code"], -32602);
+    }
+}
+
+/// A line that cannot be read says nothing about the era in which the client speaks.
+#[test]
+fn nonsense_before_the_handshake_is_answered_and_does_not_choose_the_era() {
+    let mut client = Client::start();
+    client.send_bytes(b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\n");
+    client.send_bytes(b"{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":5}\n");
+    assert_eq!(client.answer(&json!(7))["error"]["code"], -32700);
+    assert_eq!(client.answer(&json!(8))["error"]["code"], -32600);
+    let mut client = client.greeted("2025-06-18");
+    assert!(client.text("shell_run", &json!({"command": "echo on"})).contains("\non\n"));
 }
 
 #[test]
