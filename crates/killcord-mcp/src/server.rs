@@ -8,7 +8,7 @@ use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode,
-    Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    Implementation, JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use std::sync::Arc;
@@ -19,13 +19,28 @@ use tokio::sync::Semaphore;
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
     desk: Arc<Desk>,
-    /// How many calls are carried out at once; the others wait in their order.
-    turns: Arc<Semaphore>,
+    turns: Turns,
+}
+
+/// How many calls are carried out at once; the others wait in their order.
+#[derive(Debug, Clone)]
+struct Turns {
+    /// Those that take as long as a program does.
+    long: Arc<Semaphore>,
+    /// All others: who has only stuck calls must be able to look at them and to end them.
+    short: Arc<Semaphore>,
+}
+
+impl Turns {
+    fn of(&self, tool: Name, arguments: &JsonObject) -> Arc<Semaphore> {
+        Arc::clone(if tool.takes_long(arguments) { &self.long } else { &self.short })
+    }
 }
 
 impl Server {
     pub(crate) fn new(desk: Arc<Desk>) -> Self {
-        let turns = Arc::new(Semaphore::new(desk.settings.at_once));
+        let turns = || Arc::new(Semaphore::new(desk.settings.at_once));
+        let turns = Turns { long: turns(), short: turns() };
         Self { desk, turns }
     }
 }
@@ -83,7 +98,7 @@ impl ServerHandler for Server {
             return Err(ErrorData::invalid_params(calls::unknown(&desk, &name, &turn), None));
         };
         let place = tokio::select! {
-            place = Arc::clone(&self.turns).acquire_owned() => place,
+            place = self.turns.of(tool, &turn.arguments).acquire_owned() => place,
             () = turn.cancelled.cancelled() => {
                 desk.cancelled(&turn);
                 return Err(unheard());

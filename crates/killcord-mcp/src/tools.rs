@@ -50,6 +50,21 @@ impl Name {
         }
     }
 
+    /// Whether a call takes as long as a program does: it runs one, or waits for one.
+    pub(crate) fn takes_long(self, arguments: &JsonObject) -> bool {
+        match self {
+            Self::ShellRun | Self::ShellSpawn => true,
+            // Without it a write is over with the first silence, and after ten seconds at the latest.
+            Self::SessionWrite | Self::SessionRead => arguments.contains_key("wait"),
+            // A kill is over with the grace.
+            Self::SessionKill
+            | Self::SessionResize
+            | Self::SessionSignal
+            | Self::SessionList
+            | Self::ServerInfo => false,
+        }
+    }
+
     fn shape(self) -> Shape {
         match self {
             Self::ShellRun => shell_run(),
