@@ -1,8 +1,11 @@
 //! What each tool does.
 
 mod listing;
+mod progress;
 mod run;
 mod sessions;
+
+pub(crate) use progress::Progress;
 
 use crate::answer::Answer;
 use crate::arguments::read;
@@ -34,6 +37,8 @@ pub(crate) struct Turn {
     /// As they came, for the record.
     pub(crate) arguments: JsonObject,
     pub(crate) cancelled: CancellationToken,
+    /// Where it is asked for.
+    pub(crate) progress: Option<Progress>,
 }
 
 impl Turn {
@@ -163,12 +168,33 @@ impl Desk {
     }
 }
 
-/// Waits, unless the call is cancelled.
+/// Waits, unless the call is cancelled, and tells its progress meanwhile.
 async fn waited(watch: &Watch, session: &Session, from: u64, turn: &Turn) -> Option<Why> {
-    tokio::select! {
-        biased;
-        why = watch.wait(session, from) => Some(why),
-        () = turn.cancelled.cancelled() => None,
+    let progress = turn.progress.as_ref();
+    let mut wait = std::pin::pin!(watch.wait(session, from));
+    loop {
+        let due = async {
+            match progress {
+                Some(progress) => progress.due().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            why = &mut wait => return Some(why),
+            () = turn.cancelled.cancelled() => return None,
+            () = due => {}
+        }
+        let told = async {
+            if let Some(progress) = progress {
+                progress.tell(session).await;
+            }
+        };
+        // The end of the wait does not interrupt it: nothing is told behind the answer.
+        tokio::select! {
+            () = told => {}
+            () = turn.cancelled.cancelled() => return None,
+        }
     }
 }
 

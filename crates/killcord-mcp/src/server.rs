@@ -2,7 +2,7 @@
 
 use crate::answer::Answer;
 use crate::audit::Call;
-use crate::calls::{self, Desk, Turn};
+use crate::calls::{self, Desk, Progress, Turn};
 use crate::tools::{self, Name};
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
@@ -92,6 +92,7 @@ impl ServerHandler for Server {
             },
             arguments: request.arguments.unwrap_or_default(),
             cancelled: context.ct.clone(),
+            progress: Progress::asked_for(&context),
         };
         let Some(tool) = Name::of(&name) else {
             // As the specification has it; the caller cannot mend the list that its client has.

@@ -12,6 +12,7 @@ use line_client::{Client, SOON, cancel, initialize, meta, run, server, text};
 use regex::Regex;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -286,6 +287,102 @@ fn many_calls_at_once_get_one_answer_each() {
     assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
     let (_, rest) = client.close();
     assert_eq!(rest, Vec::<Value>::new());
+}
+
+fn is_progress(message: &Value) -> bool {
+    message["method"] == "notifications/progress"
+}
+
+/// A call that waits tells its progress to who asks for it, and to nobody else.
+#[test]
+fn progress_is_told_to_who_asks_for_it() {
+    for mut client in [Client::initialized("2025-06-18"), Client::modern()] {
+        let scene = Scene::new();
+        let script = format!("cd {}; mkfifo go; seq 5; read x <go", scene.dir().display());
+        let asked =
+            json!({"name": "shell_run", "arguments": {"command": script}, "_meta": {"progressToken": "t"}});
+        let silent = json!({"name": "shell_run", "arguments": {"command": "sleep 2"}});
+        let (asked, silent) = (client.ask("tools/call", asked), client.ask("tools/call", silent));
+        let mut before = 0.0;
+        for _ in 0..2 {
+            let told = client.wait_for(is_progress);
+            let params = &told["params"];
+            assert_eq!((&params["progressToken"], told.get("id")), (&json!("t"), None), "{told}");
+            let progress = params["progress"].as_f64().unwrap();
+            assert!(progress >= before + 1.0, "once in a second: {before}, then {told}");
+            before = progress;
+            let message = params["message"].as_str().unwrap();
+            assert!(message.starts_with("session s") && message.ends_with(" s, 5 lines, 10 B"), "{message}");
+        }
+        client.answer(&silent);
+        std::fs::write(scene.path("go"), "go\n").unwrap();
+        assert!(text(&client.answer(&asked)["result"]).starts_with("[exit 0 in "));
+        // A read that waits, with a token that is a number.
+        let shell = client.call("shell_spawn", &json!({"command": "exec cat"}));
+        let wait = json!({"pattern": "never", "timeout_s": 1.5});
+        let arguments = json!({"session": shell["_meta"]["killcord/session"]["id"], "wait": wait});
+        let read = json!({"name": "session_read", "arguments": arguments, "_meta": {"progressToken": 7}});
+        let read = client.ask("tools/call", read);
+        client.answer(&read);
+        let told: Vec<Value> = client.close().1;
+        let tokens: Vec<&Value> = told.iter().map(|told| &told["params"]["progressToken"]).collect();
+        assert!(told.iter().all(is_progress) && tokens.contains(&&json!(7)), "{told:?}");
+        assert!(tokens.iter().all(|token| [&json!("t"), &json!(7)].contains(token)), "{told:?}");
+    }
+}
+
+/// Calls that end about when their progress is due.
+#[test]
+fn no_progress_is_told_behind_the_answer() {
+    let mut client = Client::initialized("2025-11-25");
+    let shell = client.call("shell_spawn", &json!({"command": "exec cat"}));
+    let session = &shell["_meta"]["killcord/session"]["id"];
+    for n in 0..16 {
+        let wait = json!({"pattern": "never", "timeout_s": 0.999 + f64::from(n) / 2000.0});
+        let read = json!({"name": "session_read", "arguments": {"session": session, "wait": wait}, "_meta": {"progressToken": n}});
+        client.send(&json!({"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": read}));
+    }
+    let (mut answered, mut told) = (BTreeSet::new(), 0);
+    while answered.len() < 16 {
+        let message = client.wait_for(|_| true);
+        if is_progress(&message) {
+            told += 1;
+            let token = message["params"]["progressToken"].as_i64().unwrap();
+            assert!(!answered.contains(&token), "{message}");
+        } else {
+            answered.insert(message["id"].as_i64().unwrap());
+        }
+    }
+    // Long enough for another one to be due.
+    client.text("shell_run", &json!({"command": "sleep 1.2"}));
+    assert!(told > 0, "the test has seen no progress at all");
+    assert_eq!(client.close().1, Vec::<Value>::new(), "{told} before");
+}
+
+/// Who asks for progress and does not read it can cancel nevertheless.
+#[test]
+fn a_client_that_reads_nothing_can_still_cancel() {
+    let scene = Scene::new();
+    let mut server = server().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = server.stdin.take().unwrap();
+    let mut send = |message: &Value| writeln!(input, "{message}").unwrap();
+    send(&initialize(1, "2025-11-25"));
+    let leaf = killcord_testkit::bin("kc-leaf");
+    let script = format!("D={} exec {} main 50", scene.dir().display(), leaf.display());
+    let mut call = run(&json!("stuck"), &script);
+    call["params"]["_meta"] = json!({"progressToken": 1});
+    send(&call);
+    scene.wait_recorded(1, SOON);
+    let pinned = scene.pin();
+    // More than the pipe holds, so that the next progress is stuck in it.
+    for n in 2..40 {
+        send(&json!({"jsonrpc": "2.0", "id": n, "method": "tools/list"}));
+    }
+    std::thread::sleep(Duration::from_millis(1500));
+    send(&cancel(&json!("stuck")));
+    pinned.wait_gone(SOON).unwrap();
+    drop(input);
+    assert!(server.wait().unwrap().success());
 }
 
 #[test]
