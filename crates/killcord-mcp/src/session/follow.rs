@@ -72,8 +72,7 @@ async fn give_up(session: &Session, recorder: &Recorder, job: &mut Job) {
     };
     let output = session.state().digest();
     // It may be the recorder that has failed.
-    let recorded = catch_unwind(AssertUnwindSafe(|| recorder.end(session, &end, output)));
-    if recorded.is_err() {
+    if catch_unwind(AssertUnwindSafe(|| recorder.end(session, &end, output))).is_err() {
         tracing::error!("session {}: its end was not recorded", session.id);
     }
     let mut state = session.state();
