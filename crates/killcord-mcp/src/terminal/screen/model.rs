@@ -3,6 +3,7 @@
 use unicode_width::UnicodeWidthChar as _;
 use vt100::Parser;
 
+use super::SIZES;
 use crate::terminal::filter::{Placing, Query, Step};
 
 /// `vt100`, and what it lacks.
@@ -55,12 +56,7 @@ impl Model {
                     self.parser.process(b"\x1bM");
                 }
             }
-            Step::Reset => {
-                self.parser.process(b"\x1bc");
-                self.title.clear();
-                let (rows, _) = self.parser.screen().size();
-                self.regions = [(0, rows - 1); 2];
-            }
+            Step::Reset => self.reset(),
             Step::Alternate => {
                 // The cursor stays where it is; `vt100` would move it to the corner.
                 let (line, column) = self.cursor();
@@ -85,6 +81,14 @@ impl Model {
             Step::Ask(query) => self.answer(query, replies),
             Step::Title(title) => title.clone_into(&mut self.title),
         }
+    }
+
+    /// `vt100` would keep both screens until it has made new ones, which takes half as much memory again.
+    fn reset(&mut self) {
+        let (rows, columns) = self.parser.screen().size();
+        let (least, _) = SIZES.into_inner();
+        self.parser = Parser::new(least, least, 0);
+        *self = Self::new(columns, rows);
     }
 
     fn control(&mut self, sequence: std::fmt::Arguments<'_>) {
