@@ -51,7 +51,9 @@ pub fn serve(config: Option<&Path>) -> i32 {
     };
     // Before there is a thread: they are waited for, and no thread may be ended by them.
     let taken = signals::Set::of(&[signals::SIGTERM, signals::SIGINT, signals::SIGHUP]);
-    let signals = match taken.block_exactly().and_then(|()| signals::SignalFd::new(&taken)) {
+    // A log that may not grow any more (`RLIMIT_FSIZE`) is an error of the write, and not our end.
+    let blocked = signals::Set::of(&[signals::SIGTERM, signals::SIGINT, signals::SIGHUP, signals::SIGXFSZ]);
+    let signals = match blocked.block_exactly().and_then(|()| signals::SignalFd::new(&taken)) {
         Ok(signals) => signals,
         Err(e) => return failed("failed to prepare for signals", &e),
     };

@@ -244,6 +244,37 @@ fn on_a_full_disk_a_call_is_refused_where_a_record_is_required_and_counted_elsew
     }
 }
 
+/// The kernel's usual answer is a signal that ends the writer (`setrlimit(2)`).
+#[test]
+fn a_log_that_may_not_grow_ends_no_server() {
+    for required in [true, false] {
+        let stage = Stage::new(&format!("[audit]\nrequired = {required}\n"));
+        let server = quiet(&stage);
+        let mut command = std::process::Command::new("sh");
+        command
+            .args(["-c", "ulimit -f 8; exec \"$@\"", "sh"])
+            .arg(server.get_program())
+            .args(server.get_args());
+        command.envs(server.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.stderr(std::process::Stdio::null());
+        let mut client = Client::start_as(command).greeted("2025-11-25");
+        let terminal = open(&mut client, &json!({"command": "exec sh", "wait": {"quiet_ms": 50}}));
+        let mut said = String::new();
+        for _ in 0..100 {
+            said = client.text("shell_run", &json!({"command": "echo on"}));
+            if lost(&mut client) > 0 {
+                break;
+            }
+        }
+        if required {
+            refused_for_want_of_a_record(&mut client, &terminal, &stage, "File too large");
+        } else {
+            assert!(lost(&mut client) > 0 && said.contains("\non\n"), "{said}");
+        }
+        client.text("session_kill", &json!({"session": terminal, "now": true}));
+    }
+}
+
 /// Its server says on standard error that it has no log.
 fn quiet(stage: &Stage) -> std::process::Command {
     let mut command = stage.server();
