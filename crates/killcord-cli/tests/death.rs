@@ -6,8 +6,9 @@
 //! at the same instant the kernel ends a namespace, and elsewhere the leader; the rest waits for a sweep, which
 //! is not here yet: that it is left is asserted, so that nobody promises more.
 //!
-//! A keeper that is stopped holds its job's end up until the warden's patience is over, 3 s; a stopped warden
-//! holds up nothing.
+//! A keeper that is stopped when its owner is killed holds its job's end up until the warden's patience is over, 3 s;
+//! a stopped warden holds up nothing. Not promised: an end while the owner of a stopped keeper lives, or while both
+//! guards are stopped.
 //!
 //! Several victims are stopped first, so that none acts upon the end of another: as good as the same instant.
 
@@ -254,5 +255,42 @@ fn a_stopped_warden_holds_up_nothing_when_the_owner_is_killed() {
         stage.warden.kill(Signal::CONT).unwrap();
         stage.nest.wait_empty(TWO).unwrap();
         assert_eq!(stage.corner.leaves(), Vec::<std::path::PathBuf>::new());
+    }
+}
+
+/// While the owner lives nobody takes the place of a keeper that is stopped: no order and no timeout is heard. That it is so
+/// is asserted, so that nobody promises more.
+#[test]
+fn an_order_waits_for_a_stopped_keeper_whose_owner_lives() {
+    for (who, boundary) in Host::cells() {
+        let mut stage = Stage::set(who, boundary);
+        stage.keeper.kill(Signal::STOP).unwrap();
+        stage.nest.program.kill(Signal::TERM).unwrap();
+        // All of them end on TERM at once.
+        let left = stage.members.wait_gone(Duration::from_secs(1)).unwrap_err();
+        assert_eq!(left.len(), MEMBERS.len(), "{who:?} {boundary}: {left:?}");
+        stage.keeper.kill(Signal::CONT).unwrap();
+        stage.wait_gone(&MEMBERS, TWO);
+        assert_eq!(stage.nest.wait_empty(TWO).unwrap().code, 143, "{who:?} {boundary}");
+    }
+}
+
+/// And nobody ends the job of a dead owner while warden and keeper are both stopped.
+#[test]
+fn nobody_acts_while_keeper_and_warden_are_stopped() {
+    for (who, boundary) in Host::cells().into_iter().filter(|(who, _)| *who == Who::here()[0]) {
+        let mut stage = Stage::set(who, boundary);
+        // The warden first: it hears nothing of the keeper then.
+        for guard in [&stage.warden, &stage.keeper] {
+            guard.kill(Signal::STOP).unwrap();
+        }
+        stage.kill(&[Owner]);
+        // Longer than the warden's patience with a keeper.
+        let left = stage.members.wait_gone(Duration::from_millis(3600)).unwrap_err();
+        assert_eq!(left.len(), MEMBERS.len(), "{boundary}: {left:?}");
+        stage.keeper.kill(Signal::CONT).unwrap();
+        stage.wait_gone(&MEMBERS, TWO);
+        stage.warden.kill(Signal::CONT).unwrap();
+        stage.nest.wait_empty(TWO).unwrap();
     }
 }

@@ -15,7 +15,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use killcord_testkit::{Killcord, Nest, Scene, Signal, Who, bin, in_every_cell, report};
+use killcord_testkit::{Corner, Killcord, Need, Nest, Scene, Signal, Who, bin, in_every_cell, report, skip};
 
 const SOON: Duration = Duration::from_secs(10);
 const BOUND: Duration = Duration::from_millis(1500);
@@ -119,6 +119,38 @@ fn nobody_outlives_a_killed_killcord_run() {
 #[test]
 fn nobody_outlives_the_killed_parent_of_killcord_run() {
     on_every_boundary(Event::ParentKilled);
+}
+
+/// Who may write to another cgroup can move there: `cgroup.kill` does not reach it then, and `populated` does not count it.
+/// It is ended as a descendant, and no end is said before.
+#[test]
+fn who_moves_to_another_cgroup_is_ended_as_well() {
+    for event in [Event::Term, Event::OwnerKilled] {
+        let scene = Scene::new();
+        let corner = Corner::new(&scene);
+        let Some(dir) = corner.dir() else { skip!(Need::Cgroup(Who::Root)) };
+        let elsewhere = dir.join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        let mut run = Killcord::new(env!("CARGO_BIN_EXE_killcord")).run(&scene, Who::Root, "cgroup");
+        let script = "(echo 0 >\"$1\" && exec setsid \"$2\" 60) & exec ./leaf.sh leader 60";
+        run.args(["--grace", "500ms", "--", "sh", "-c", script, "sh"]);
+        run.arg(elsewhere.join("cgroup.procs")).arg(bin("kc-ignore"));
+        let mut nest = Nest::start_in(&corner, &run);
+        scene.wait_names(&["ignore", "leader"], SOON);
+        let populated = || std::fs::read_to_string(elsewhere.join("cgroup.events")).unwrap();
+        assert!(populated().contains("populated 1"), "it has not moved");
+        let pinned = scene.pin();
+        assert_eq!(pinned.len(), 2);
+        let happened = Instant::now();
+        nest.program.kill(if event == Event::Term { Signal::TERM } else { Signal::KILL }).unwrap();
+        pinned.wait_gone(BOUND.saturating_sub(happened.elapsed())).unwrap();
+        let all = nest.wait_empty(BOUND.saturating_sub(happened.elapsed())).unwrap();
+        assert!(populated().contains("populated 0"));
+        if event == Event::Term {
+            let report = report(&scene);
+            assert_eq!((&report["verdict"]["kind"], all.code), (&"empty".into(), 143), "{report}");
+        }
+    }
 }
 
 /// Everybody but the hopper has a number that can be looked for.

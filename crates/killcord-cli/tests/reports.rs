@@ -12,7 +12,7 @@ mod kit;
 #[path = "kit/report.rs"]
 mod report;
 
-use killcord_testkit::{Host, Running, Scene, Signal, Who, bin, run};
+use killcord_testkit::{Host, Killcord, PinnedProcess, Running, Scene, Signal, Who, bin, run};
 use kit::{SOON, killcord};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -197,6 +197,45 @@ fn released_leftovers_live_on_and_do_not_hold_the_caller() {
         pinned.wait_gone(Duration::from_secs(1)).unwrap_err();
         pinned.kill(Signal::KILL);
         pinned.wait_gone(SOON).unwrap();
+        wait_for_no_leaf(&said["job"]);
+    }
+}
+
+/// A caretaker is no guard: killed, it takes nobody along. Only the kernel ends a namespace with its init. That it does
+/// is asserted, so that nobody promises more.
+#[test]
+fn released_leftovers_outlive_a_killed_caretaker_except_in_a_namespace() {
+    for (who, boundary) in Host::cells() {
+        let scene = Scene::new();
+        let script =
+            "\"$1\" free 60 </dev/null >/dev/null 2>&1 & until grep -q free \"$D/ids\"; do sleep 0.01; done";
+        let mut command = killcord(&scene, who, &options(boundary, &["--leftovers", "release"]));
+        let done = run(command.args(["sh", "-c", script, "sh"]).arg(bin("kc-leaf")), SOON);
+        assert_eq!(done.code(), 0, "{who:?} {boundary}: {done:?}");
+        let pinned = scene.pin();
+        let free = pinned.get("free").unwrap();
+        let parent = free.stat().unwrap().parent;
+        let keeper = PinnedProcess::open(parent, |stat| stat.comm == "killcord-keeper").unwrap();
+        keeper.kill(Signal::KILL).unwrap();
+        assert!(keeper.wait_gone(SOON));
+        if boundary == "namespace" {
+            assert!(free.wait_gone(SOON), "{who:?}");
+        } else {
+            // By the time that it has another parent everything that its keeper's death does has been done.
+            let begun = Instant::now();
+            while free.stat().is_some_and(|stat| stat.parent == parent) {
+                assert!(begun.elapsed() < SOON, "{who:?} {boundary}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert!(free.is_alive(), "{who:?} {boundary}");
+            free.kill(Signal::KILL).unwrap();
+            assert!(free.wait_gone(SOON));
+        }
+        // What it would have removed, a sweep does.
+        let said = report::read(&scene);
+        let killcord = Killcord::new(env!("CARGO_BIN_EXE_killcord"));
+        let swept = run(scene.command(who, killcord.path()).arg("sweep"), SOON);
+        assert_eq!(swept.code(), 0, "{swept:?}");
         wait_for_no_leaf(&said["job"]);
     }
 }

@@ -13,7 +13,7 @@ mod kit;
 #[path = "kit/report.rs"]
 mod report;
 
-use killcord_testkit::{Host, Need, Running, Scene, Signal, Who, bin, run, skip};
+use killcord_testkit::{Guards, Host, Need, Running, Scene, Signal, Who, bin, run, skip};
 use kit::{SOON, killcord};
 use std::time::{Duration, Instant};
 
@@ -62,6 +62,46 @@ fn every_signal_that_is_passed_reaches_the_program() {
         }
         assert_eq!(end(&mut running).0, 7, "{who:?} {boundary}");
         assert!(!running.stderr.read_to_end(SOON).unwrap().contains("killcord"));
+    }
+}
+
+/// Anybody who may can signal a guard. That is no order: the program hears nothing of it and runs on to its own end.
+///
+/// The init of a namespace is the exception: who signals it from outside has no number there, as its warden has none, so
+/// TERM and QUIT are taken for the warden's. That they are is asserted, so that nobody promises more.
+#[test]
+fn signals_to_the_guards_are_no_order() {
+    const ALL: [Signal; 7] =
+        [Signal::TERM, Signal::QUIT, Signal::INT, Signal::HUP, Signal::USR1, Signal::ALARM, Signal::PIPE];
+    for (who, boundary) in Host::cells() {
+        let scene = Scene::new();
+        let script = "trap 'echo heard; exit 3' TERM INT HUP QUIT; trap 'echo asked' USR2; echo ready; \
+                      while :; do sleep 0.01; done";
+        let mut running = start(&scene, who, &options(boundary, &[]), script);
+        running.stdout.expect("ready\n", SOON).unwrap();
+        let Guards { warden, keeper, .. } = Guards::find(running.pid(), SOON);
+        let (warden, keeper) = (warden.unwrap(), keeper.unwrap());
+        for signal in ALL {
+            warden.kill(signal).unwrap();
+            if boundary != "namespace" || ![Signal::TERM, Signal::QUIT].contains(&signal) {
+                keeper.kill(signal).unwrap();
+            }
+        }
+        // What goes through the keeper behind them shows that it has seen them: twice, since it may have been on its
+        // way to the first when they came.
+        for _ in 0..2 {
+            running.kill(Signal::USR2);
+            let said = running.stdout.expect("asked\n", SOON);
+            said.unwrap_or_else(|e| panic!("{who:?} {boundary}: {e}"));
+        }
+        assert!(warden.is_alive() && keeper.is_alive(), "{who:?} {boundary}");
+        if boundary == "namespace" {
+            keeper.kill(Signal::TERM).unwrap();
+        } else {
+            running.kill(Signal::TERM);
+        }
+        assert_eq!(end(&mut running).0, 3, "{who:?} {boundary}");
+        assert_eq!(running.stdout.read_to_end(SOON).unwrap(), "ready\nasked\nasked\nheard\n");
     }
 }
 

@@ -1,8 +1,11 @@
 //! What each tool does.
 
 mod listing;
+mod progress;
 mod run;
 mod sessions;
+
+pub(crate) use progress::Progress;
 
 use crate::answer::Answer;
 use crate::arguments::read;
@@ -11,6 +14,7 @@ use crate::recorder::Recorder;
 use crate::session::{Refused, Registry, Session, Start, Watch, Why};
 use crate::settings::Settings;
 use crate::text;
+use crate::tools::Name;
 use rmcp::model::JsonObject;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,6 +37,8 @@ pub(crate) struct Turn {
     /// As they came, for the record.
     pub(crate) arguments: JsonObject,
     pub(crate) cancelled: CancellationToken,
+    /// Where it is asked for.
+    pub(crate) progress: Option<Progress>,
 }
 
 impl Turn {
@@ -51,7 +57,7 @@ pub(crate) struct Counters {
 }
 
 /// Carries out a call. `None` when it was cancelled: nobody hears an answer.
-pub(crate) async fn call(desk: &Desk, tool: &str, turn: &Turn) -> Option<Answer> {
+pub(crate) async fn call(desk: &Desk, tool: Name, turn: &Turn) -> Option<Answer> {
     desk.counters.calls.fetch_add(1, Ordering::Relaxed);
     match dispatch(desk, tool, turn).await {
         Ok(Some(answer)) => Some(answer),
@@ -60,30 +66,43 @@ pub(crate) async fn call(desk: &Desk, tool: &str, turn: &Turn) -> Option<Answer>
             None
         }
         Err(why) => {
-            desk.counters.refused.fetch_add(1, Ordering::Relaxed);
-            desk.recorder.after(&turn.call, What::Refused { arguments: turn.raw(), why: why.clone() });
+            desk.refuse(turn, &why);
             Some(Answer::wrong(why))
         }
     }
 }
 
-async fn dispatch(desk: &Desk, tool: &str, turn: &Turn) -> Result<Option<Answer>, String> {
+/// For a call of a tool that there is not: which there are.
+pub(crate) fn unknown(desk: &Desk, tool: &str, turn: &Turn) -> String {
+    desk.counters.calls.fetch_add(1, Ordering::Relaxed);
+    let known: Vec<&str> = Name::ALL.into_iter().map(Name::text).collect();
+    let why = format!("Unknown tool: {}; the tools are {}", title(None, tool), known.join(", "));
+    desk.refuse(turn, &why);
+    why
+}
+
+async fn dispatch(desk: &Desk, tool: Name, turn: &Turn) -> Result<Option<Answer>, String> {
     let arguments = turn.arguments.clone();
     match tool {
-        "shell_run" => run::run(desk, read(arguments)?, turn).await,
-        "shell_spawn" => sessions::spawn(desk, read(arguments)?, turn).await,
-        "session_write" => sessions::write(desk, read(arguments)?, turn).await,
-        "session_read" => sessions::look(desk, read(arguments)?, turn).await,
-        "session_resize" => sessions::resize(desk, &read(arguments)?).map(Some),
-        "session_signal" => sessions::signal(desk, &read(arguments)?, turn).map(Some),
-        "session_kill" => sessions::kill(desk, &read(arguments)?, turn).await,
-        "session_list" => read::<crate::arguments::Nothing>(arguments).map(|_| Some(listing::list(desk))),
-        "server_info" => read::<crate::arguments::Nothing>(arguments).map(|_| Some(listing::info(desk))),
-        _ => Err(format!("there is no tool {tool}")),
+        Name::ShellRun => run::run(desk, read(arguments)?, turn).await,
+        Name::ShellSpawn => sessions::spawn(desk, read(arguments)?, turn).await,
+        Name::SessionWrite => sessions::write(desk, read(arguments)?, turn).await,
+        Name::SessionRead => sessions::look(desk, read(arguments)?, turn).await,
+        Name::SessionResize => sessions::resize(desk, &read(arguments)?).map(Some),
+        Name::SessionSignal => sessions::signal(desk, &read(arguments)?, turn).map(Some),
+        Name::SessionKill => sessions::kill(desk, &read(arguments)?, turn).await,
+        Name::SessionList => read::<crate::arguments::Nothing>(arguments).map(|_| Some(listing::list(desk))),
+        Name::ServerInfo => read::<crate::arguments::Nothing>(arguments).map(|_| Some(listing::info(desk))),
     }
 }
 
 impl Desk {
+    /// Counts and records a call that is refused.
+    fn refuse(&self, turn: &Turn, why: &str) {
+        self.counters.refused.fetch_add(1, Ordering::Relaxed);
+        self.recorder.after(&turn.call, What::Refused { arguments: turn.raw(), why: why.to_owned() });
+    }
+
     /// Counts and records a call that was cancelled, at work or before its turn.
     pub(crate) fn cancelled(&self, turn: &Turn) {
         self.counters.cancelled.fetch_add(1, Ordering::Relaxed);
@@ -149,12 +168,33 @@ impl Desk {
     }
 }
 
-/// Waits, unless the call is cancelled.
+/// Waits, unless the call is cancelled, and tells its progress meanwhile.
 async fn waited(watch: &Watch, session: &Session, from: u64, turn: &Turn) -> Option<Why> {
-    tokio::select! {
-        biased;
-        why = watch.wait(session, from) => Some(why),
-        () = turn.cancelled.cancelled() => None,
+    let progress = turn.progress.as_ref();
+    let mut wait = std::pin::pin!(watch.wait(session, from));
+    loop {
+        let due = async {
+            match progress {
+                Some(progress) => progress.due().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            why = &mut wait => return Some(why),
+            () = turn.cancelled.cancelled() => return None,
+            () = due => {}
+        }
+        let told = async {
+            if let Some(progress) = progress {
+                progress.tell(session).await;
+            }
+        };
+        // The end of the wait does not interrupt it: nothing is told behind the answer.
+        tokio::select! {
+            () = told => {}
+            () = turn.cancelled.cancelled() => return None,
+        }
     }
 }
 

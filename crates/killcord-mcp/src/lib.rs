@@ -21,5 +21,6 @@ mod settings;
 pub mod terminal;
 mod text;
 mod tools;
+mod wire;
 
 pub use serve::serve;

@@ -1,49 +1,53 @@
-//! Lines that are too long, or no JSON. What speaks the protocol for us passes over them, so their requests would never
-//! be answered, and a client would wait for as long as it waits for anything.
-//!
-//! Behind such a line goes a request of our own with its id, to a method that is always answered with an error. Where no
-//! id is found, JSON goes there that is no message: it is answered with an error without an id.
+//! The lines of the input, each whole, and of one that is too long its beginning and its end.
 
 use regex::bytes::Regex;
-use serde::de::IgnoredAny;
+use rmcp::model::RequestId;
 use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, ReadBuf};
-use tokio::sync::Notify;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 
-/// The method that a request is taken to be for whose line was too long.
-pub(crate) const TOO_LONG: &str = "killcord/too-long";
-/// The method that a request is taken to be for whose line was no JSON.
-pub(crate) const BROKEN: &str = "killcord/broken";
-/// JSON that is no message.
-const NO_MESSAGE: &[u8] = b"[]\n";
 /// How much of the beginning and of the end of a line is looked at for its id.
 const LOOKED_AT: usize = 512;
 
-/// A reader that passes everything on, and behind a line that will not be read a request in its place. It says
-/// when it is at its end.
+/// A reader of lines.
 pub(crate) struct Lines<R> {
-    inner: R,
-    ended: Arc<Notify>,
+    input: BufReader<R>,
     longest: usize,
-    /// What has been read and not passed on.
-    read: Box<[u8]>,
-    at: usize,
-    end: usize,
-    /// What goes before that.
-    first: Vec<u8>,
+    /// What there is of the line that is being read.
     line: Line,
 }
 
-/// The line that is being passed on.
-#[derive(Default)]
-struct Line {
+/// A line without its newline.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
     length: usize,
     /// As much of its beginning as a line may have.
     kept: Vec<u8>,
     tail: Vec<u8>,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    /// Of which none is kept beyond `longest` bytes.
+    pub(crate) fn new(input: R, longest: usize) -> Self {
+        Self { input: BufReader::with_capacity(16 * 1024, input), longest, line: Line::default() }
+    }
+
+    /// The next line, or `None` at the end; what stands there without a newline is no line. When the future is
+    /// dropped, what has been read of a line is kept.
+    pub(crate) async fn next(&mut self) -> io::Result<Option<Line>> {
+        loop {
+            let there = self.input.fill_buf().await?;
+            if there.is_empty() {
+                return Ok(None);
+            }
+            let newline = memchr::memchr(b'\n', there);
+            self.line.push(&there[..newline.unwrap_or(there.len())], self.longest);
+            let used = newline.map_or(there.len(), |at| at + 1);
+            self.input.consume(used);
+            if newline.is_some() {
+                return Ok(Some(std::mem::take(&mut self.line)));
+            }
+        }
+    }
 }
 
 impl Line {
@@ -56,95 +60,24 @@ impl Line {
         self.tail.drain(..over);
     }
 
-    /// What has to go behind it.
-    fn answered_by(&self, longest: usize) -> Vec<u8> {
-        let method = if self.length > longest {
-            TOO_LONG
-        } else if self.is_broken() {
-            BROKEN
-        } else {
-            return Vec::new();
-        };
-        self.in_its_place(method).unwrap_or_else(|| NO_MESSAGE.to_vec())
+    /// All of it, unless it is too long. A byte order mark may be ignored (RFC 8259, section 8.1), and is.
+    pub(crate) fn whole(&self) -> Option<&[u8]> {
+        let whole = (self.length == self.kept.len()).then_some(&self.kept[..])?;
+        Some(whole.strip_prefix(b"\xef\xbb\xbf").unwrap_or(whole))
     }
 
-    /// Whether it is no JSON. A line of spaces is none, and nothing is expected of it.
-    fn is_broken(&self) -> bool {
-        // A byte order mark may be ignored (RFC 8259, section 8.1), and is.
-        let text = self.kept.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&self.kept);
-        match std::str::from_utf8(text) {
-            Ok(text) => !text.trim().is_empty() && serde_json::from_str::<IgnoredAny>(text).is_err(),
-            Err(_) => true,
-        }
-    }
-
-    /// A request with the line's id, if it has one where clients write it: before what is long, or at the very end.
-    fn in_its_place(&self, method: &str) -> Option<Vec<u8>> {
+    /// The id of a line that is not read, if it has one where clients write it: before what is long, or at the very
+    /// end.
+    pub(crate) fn id(&self) -> Option<RequestId> {
         const ID: &str = r#""id"\s*:\s*(-?[0-9]{1,19}|"(?:[^"\\]|\\.)*")\s*"#;
         const BEFORE: &str = r#"(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*,\s*)*"#;
         const BEHIND: &str = r#"(?:,\s*"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*)*"#;
         let find = |pattern: String, part: &[u8]| {
-            let id = Regex::new(&pattern).ok()?.captures(part)?.get(1)?.as_bytes().to_vec();
-            String::from_utf8(id).ok()
+            serde_json::from_slice(Regex::new(&pattern).ok()?.captures(part)?.get(1)?.as_bytes()).ok()
         };
-        let id =
-            find(format!(r"(?s-u)^\s*\{{\s*{BEFORE}{ID},"), &self.kept[..self.kept.len().min(LOOKED_AT)])
-                .or_else(|| find(format!(r"(?s-u),\s*{ID}{BEHIND}\}}\s*$"), &self.tail))?;
-        // In the newer era a request without metadata would be answered with an error about that.
-        let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
-        let request =
-            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"_meta":{meta}}}}}"#);
-        Some((request + "\n").into_bytes())
-    }
-}
-
-impl<R> Lines<R> {
-    /// Of which no line is longer than `longest` bytes. Its end, or a failure to read, is notified.
-    pub(crate) fn new(inner: R, longest: usize, ended: Arc<Notify>) -> Self {
-        let read = vec![0; 16 * 1024].into_boxed_slice();
-        Self { inner, ended, longest, read, at: 0, end: 0, first: Vec::new(), line: Line::default() }
-    }
-
-    /// Passes on what there is, to the end of a line that will not be read at most.
-    fn pass(&mut self, buffer: &mut ReadBuf<'_>) {
-        while buffer.remaining() > 0 && self.first.is_empty() && self.at < self.end {
-            let rest = &self.read[self.at..self.end];
-            let newline = rest.iter().position(|byte| *byte == b'\n');
-            let part = &rest[..newline.map_or(rest.len(), |at| at + 1).min(buffer.remaining())];
-            buffer.put_slice(part);
-            self.at += part.len();
-            match part.strip_suffix(b"\n") {
-                None => self.line.push(part, self.longest),
-                Some(text) => {
-                    self.line.push(text, self.longest);
-                    self.first = std::mem::take(&mut self.line).answered_by(self.longest);
-                }
-            }
-        }
-        let part = self.first.len().min(buffer.remaining());
-        buffer.put_slice(&self.first[..part]);
-        self.first.drain(..part);
-    }
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        if this.first.is_empty() && this.at == this.end {
-            let mut read = ReadBuf::new(&mut this.read);
-            let result = ready!(Pin::new(&mut this.inner).poll_read(context, &mut read));
-            (this.at, this.end) = (0, read.filled().len());
-            if this.end == 0 {
-                this.ended.notify_one();
-            }
-            result?;
-        }
-        this.pass(buffer);
-        Poll::Ready(Ok(()))
+        let beginning = &self.kept[..self.kept.len().min(LOOKED_AT)];
+        find(format!(r"(?s-u)^\s*\{{\s*{BEFORE}{ID},"), beginning)
+            .or_else(|| find(format!(r"(?s-u),\s*{ID}{BEHIND}\}}\s*$"), &self.tail))
     }
 }
 
@@ -152,32 +85,27 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
 mod tests {
     use super::*;
 
-    fn answered_by(line: &[u8], longest: usize) -> Option<serde_json::Value> {
-        let mut whole = Line::default();
-        for part in line.chunks(7) {
-            whole.push(part, longest);
-        }
-        let behind = whole.answered_by(longest);
-        (!behind.is_empty()).then(|| serde_json::from_slice(&behind).unwrap())
+    fn line(text: &str, longest: usize) -> Line {
+        let mut line = Line::default();
+        text.as_bytes().chunks(7).for_each(|part| line.push(part, longest));
+        line
     }
 
-    fn id(line: &str) -> Option<String> {
-        let request = answered_by(line.as_bytes(), 1000).unwrap();
-        Some(request.get("id")?.to_string())
+    fn id(line_: &str) -> Option<String> {
+        Some(serde_json::to_string(&line(line_, 1000).id()?).unwrap())
     }
 
     #[test]
-    fn a_line_that_is_no_json_is_answered_and_one_that_is_or_is_empty_is_passed_on() {
-        for good in
-            ["{}", " [1, 2] ", "", "  \r", "\u{feff}{\"id\":1}", r#"{"jsonrpc":"2.0","id":7,"method":"m"}"#]
-        {
-            assert_eq!(answered_by(good.as_bytes(), 1000), None, "{good:?}");
+    fn lines_are_whole_whatever_they_are_read_in_and_a_long_one_is_let_go() {
+        let text = format!("one\n\n\u{feff}two\r\n{}\n{}\nno end", "x".repeat(100), "y".repeat(101));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let mut lines = Lines::new(text.as_bytes(), 100);
+        let mut read = Vec::new();
+        while let Some(line) = runtime.block_on(lines.next()).unwrap() {
+            read.push(line.whole().map(<[u8]>::to_vec));
         }
-        for broken in [&b"{"[..], b"\xff\xfe", b"nonsense", b"[1,2", b"{\"id\":1}}"] {
-            assert_eq!(answered_by(broken, 1000), Some(serde_json::json!([])), "{broken:?}");
-        }
-        let cut = answered_by(br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"#, 1000).unwrap();
-        assert_eq!((&cut["id"], &cut["method"]), (&serde_json::json!(7), &serde_json::json!(BROKEN)));
+        let whole = |text: &str| Some(text.as_bytes().to_vec());
+        assert_eq!(read, [whole("one"), whole(""), whole("two\r"), whole(&"x".repeat(100)), None]);
     }
 
     #[test]

@@ -2,15 +2,14 @@
 
 use crate::calls::{Counters, Desk};
 use crate::config::{self, Config};
-use crate::lines::Lines;
 use crate::recorder::Recorder;
 use crate::server::Server;
 use crate::session::Registry;
 use crate::settings::Settings;
+use crate::wire::Wire;
 use killcord::Owner;
 use killcord_sys::os::{AsFd, OwnedFd, asynchronous};
 use killcord_sys::{descriptors, process, signals};
-use rmcp::transport::async_rw::AsyncRwTransport;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -52,7 +51,9 @@ pub fn serve(config: Option<&Path>) -> i32 {
     };
     // Before there is a thread: they are waited for, and no thread may be ended by them.
     let taken = signals::Set::of(&[signals::SIGTERM, signals::SIGINT, signals::SIGHUP]);
-    let signals = match taken.block_exactly().and_then(|()| signals::SignalFd::new(&taken)) {
+    // A log that may not grow any more (`RLIMIT_FSIZE`) is an error of the write, and not our end.
+    let blocked = signals::Set::of(&[signals::SIGTERM, signals::SIGINT, signals::SIGHUP, signals::SIGXFSZ]);
+    let signals = match blocked.block_exactly().and_then(|()| signals::SignalFd::new(&taken)) {
         Ok(signals) => signals,
         Err(e) => return failed("failed to prepare for signals", &e),
     };
@@ -96,13 +97,10 @@ async fn until_gone(desk: &Arc<Desk>, signals: signals::SignalFd) -> io::Result<
     let parent = watched_parent()?;
     let (reader, writer) = rmcp::transport::io::stdio_pipes();
     let ended = Arc::new(Notify::new());
-    let reader = Lines::new(reader, desk.settings.longest_line, Arc::clone(&ended));
-    // Its limit counts the end of the line, too.
-    let transport =
-        AsyncRwTransport::new_server(reader, writer).with_max_line_length(desk.settings.longest_line + 1);
+    let wire = Wire::new(reader, writer, desk.settings.longest_line, Arc::clone(&ended));
     let server = Server::new(Arc::clone(desk));
     let protocol = tokio::spawn(async move {
-        match rmcp::serve_server(server, transport).await {
+        match rmcp::serve_server(server, wire).await {
             Ok(running) => drop(running.waiting().await),
             Err(e) => tracing::debug!("the protocol did not begin: {e}"),
         }

@@ -2,14 +2,13 @@
 
 use crate::answer::Answer;
 use crate::audit::Call;
-use crate::calls::{self, Desk, Turn};
-use crate::lines::{BROKEN, TOO_LONG};
-use crate::tools;
+use crate::calls::{self, Desk, Progress, Turn};
+use crate::tools::{self, Name};
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode,
-    Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    Implementation, JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use std::sync::Arc;
@@ -20,13 +19,28 @@ use tokio::sync::Semaphore;
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
     desk: Arc<Desk>,
-    /// How many calls are carried out at once; the others wait in their order.
-    turns: Arc<Semaphore>,
+    turns: Turns,
+}
+
+/// How many calls are carried out at once; the others wait in their order.
+#[derive(Debug, Clone)]
+struct Turns {
+    /// Those that take as long as a program does.
+    long: Arc<Semaphore>,
+    /// All others: who has only stuck calls must be able to look at them and to end them.
+    short: Arc<Semaphore>,
+}
+
+impl Turns {
+    fn of(&self, tool: Name, arguments: &JsonObject) -> Arc<Semaphore> {
+        Arc::clone(if tool.takes_long(arguments) { &self.long } else { &self.short })
+    }
 }
 
 impl Server {
     pub(crate) fn new(desk: Arc<Desk>) -> Self {
-        let turns = Arc::new(Semaphore::new(desk.settings.at_once));
+        let turns = || Arc::new(Semaphore::new(desk.settings.at_once));
+        let turns = Turns { long: turns(), short: turns() };
         Self { desk, turns }
     }
 }
@@ -53,15 +67,14 @@ impl ServerHandler for Server {
         request: CustomRequest,
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        if request.method == TOO_LONG {
-            let most = self.desk.settings.longest_line;
-            let text = format!("the message was not read: it is longer than {most} bytes");
-            return Err(ErrorData::invalid_request(text, None));
-        }
-        if request.method == BROKEN {
-            return Err(ErrorData::parse_error("the message was not read: it is no JSON", None));
-        }
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
+        let what = match request.method.as_str() {
+            // Only what does not fit its method comes here.
+            "tools/call" => request.params_as::<CallToolRequestParams>().err().map(|e| e.to_string()),
+            "initialize" | "server/discover" | "tools/list" | "ping" => None,
+            _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)),
+        };
+        let what = what.unwrap_or_else(|| "they are missing, or of another kind".to_owned());
+        Err(ErrorData::invalid_params(format!("the params do not fit {}: {what}", request.method), None))
     }
 
     async fn call_tool(
@@ -79,16 +92,21 @@ impl ServerHandler for Server {
             },
             arguments: request.arguments.unwrap_or_default(),
             cancelled: context.ct.clone(),
+            progress: Progress::asked_for(&context),
+        };
+        let Some(tool) = Name::of(&name) else {
+            // As the specification has it; the caller cannot mend the list that its client has.
+            return Err(ErrorData::invalid_params(calls::unknown(&desk, &name, &turn), None));
         };
         let place = tokio::select! {
-            place = Arc::clone(&self.turns).acquire_owned() => place,
+            place = self.turns.of(tool, &turn.arguments).acquire_owned() => place,
             () = turn.cancelled.cancelled() => {
                 desk.cancelled(&turn);
                 return Err(unheard());
             }
         };
         let call = async move {
-            let answer = calls::call(&desk, &name, &turn).await;
+            let answer = calls::call(&desk, tool, &turn).await;
             drop(place);
             answer
         };

@@ -91,6 +91,9 @@ pub(crate) fn standing(session: &Session, state: &State) -> Vec<String> {
         (None, Life::Ending) => parts.push(format!("ending, {}", seconds(session.started.elapsed()))),
         (None, _) => parts.push(format!("running for {}", seconds(session.started.elapsed()))),
     }
+    if state.given_up {
+        parts.push("killcord failed in it and ended it: output is missing".to_owned());
+    }
     parts
 }
 

@@ -4,9 +4,84 @@
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-/// One tool.
+/// Every tool, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Name {
+    ShellRun,
+    ShellSpawn,
+    SessionWrite,
+    SessionRead,
+    SessionResize,
+    SessionSignal,
+    SessionKill,
+    SessionList,
+    ServerInfo,
+}
+
+impl Name {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::ShellRun,
+        Self::ShellSpawn,
+        Self::SessionWrite,
+        Self::SessionRead,
+        Self::SessionResize,
+        Self::SessionSignal,
+        Self::SessionKill,
+        Self::SessionList,
+        Self::ServerInfo,
+    ];
+
+    /// The tool of this name.
+    pub(crate) fn of(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|name| name.text() == text)
+    }
+
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::ShellRun => "shell_run",
+            Self::ShellSpawn => "shell_spawn",
+            Self::SessionWrite => "session_write",
+            Self::SessionRead => "session_read",
+            Self::SessionResize => "session_resize",
+            Self::SessionSignal => "session_signal",
+            Self::SessionKill => "session_kill",
+            Self::SessionList => "session_list",
+            Self::ServerInfo => "server_info",
+        }
+    }
+
+    /// Whether a call takes as long as a program does: it runs one, or waits for one.
+    pub(crate) fn takes_long(self, arguments: &JsonObject) -> bool {
+        match self {
+            Self::ShellRun | Self::ShellSpawn => true,
+            // Without it a write is over with the first silence, and after ten seconds at the latest.
+            Self::SessionWrite | Self::SessionRead => arguments.contains_key("wait"),
+            // A kill is over with the grace.
+            Self::SessionKill
+            | Self::SessionResize
+            | Self::SessionSignal
+            | Self::SessionList
+            | Self::ServerInfo => false,
+        }
+    }
+
+    fn shape(self) -> Shape {
+        match self {
+            Self::ShellRun => shell_run(),
+            Self::ShellSpawn => shell_spawn(),
+            Self::SessionWrite => session_write(),
+            Self::SessionRead => session_read(),
+            Self::SessionResize => session_resize(),
+            Self::SessionSignal => session_signal(),
+            Self::SessionKill => session_kill(),
+            Self::SessionList => session_list(),
+            Self::ServerInfo => server_info(),
+        }
+    }
+}
+
+/// How one tool is shown.
 struct Shape {
-    name: &'static str,
     title: &'static str,
     description: &'static str,
     read_only: bool,
@@ -67,7 +142,6 @@ fn looking() -> Shape {
 
 fn shell_run() -> Shape {
     Shape {
-        name: "shell_run",
         title: "Run a command",
         description: "Runs a shell command without a terminal and returns its output. Everything it starts ends with it. If it still runs after yield_s, a session id is returned; read on with session_read.",
         properties: json!({
@@ -88,7 +162,6 @@ fn shell_run() -> Shape {
 
 fn shell_spawn() -> Shape {
     Shape {
-        name: "shell_spawn",
         title: "Open a terminal",
         description: "Starts a command, or a login shell, on a terminal of its own and returns its first screen. For interactive programs, servers and anything that runs long.",
         properties: json!({
@@ -106,7 +179,6 @@ fn shell_spawn() -> Shape {
 
 fn session_write() -> Shape {
     Shape {
-        name: "session_write",
         title: "Type into a session",
         description: "Types text and presses keys in a terminal session, then returns what came back.",
         properties: json!({
@@ -125,7 +197,6 @@ fn session_write() -> Shape {
 
 fn session_read() -> Shape {
     Shape {
-        name: "session_read",
         title: "Read a session",
         description: "Reads output of a session: what is new, the last lines, from a cursor on, or the screen as it stands.",
         properties: json!({
@@ -143,7 +214,6 @@ fn session_read() -> Shape {
 
 fn session_resize() -> Shape {
     Shape {
-        name: "session_resize",
         title: "Resize a terminal",
         description: "Sets the size of a terminal session.",
         properties: json!({
@@ -161,7 +231,6 @@ fn session_resize() -> Shape {
 
 fn session_signal() -> Shape {
     Shape {
-        name: "session_signal",
         title: "Signal a session",
         description: "Sends a signal to the program of a session.",
         properties: json!({
@@ -175,7 +244,6 @@ fn session_signal() -> Shape {
 
 fn session_kill() -> Shape {
     Shape {
-        name: "session_kill",
         title: "End a session",
         description: "Ends a session with every process it has started, and says that they are gone.",
         properties: json!({
@@ -191,7 +259,6 @@ fn session_kill() -> Shape {
 
 fn session_list() -> Shape {
     Shape {
-        name: "session_list",
         title: "List sessions",
         description: "Lists all sessions: what they are, whether they run, how they ended.",
         ..looking()
@@ -200,7 +267,6 @@ fn session_list() -> Shape {
 
 fn server_info() -> Shape {
     Shape {
-        name: "server_info",
         title: "About this server",
         description: "Says what holds the commands on this machine, the limits in force, and counters.",
         ..looking()
@@ -209,7 +275,6 @@ fn server_info() -> Shape {
 
 fn blank() -> Shape {
     Shape {
-        name: "",
         title: "",
         description: "",
         read_only: false,
@@ -234,28 +299,18 @@ fn schema(properties: &Value, required: &[&str]) -> JsonObject {
 
 /// All tools, in their order.
 pub(crate) fn all() -> Vec<Tool> {
-    let tool = |shape: Shape| {
+    let tool = |name: Name| {
+        let shape = name.shape();
         let annotations = ToolAnnotations::new()
             .read_only(shape.read_only)
             .destructive(shape.destructive)
             .idempotent(shape.idempotent)
             .open_world(shape.open_world);
-        Tool::new(shape.name, shape.description, schema(&shape.properties, shape.required))
+        Tool::new(name.text(), shape.description, schema(&shape.properties, shape.required))
             .with_title(shape.title)
             .with_annotations(annotations)
     };
-    let all = [
-        shell_run(),
-        shell_spawn(),
-        session_write(),
-        session_read(),
-        session_resize(),
-        session_signal(),
-        session_kill(),
-        session_list(),
-        server_info(),
-    ];
-    all.into_iter().map(tool).collect()
+    Name::ALL.into_iter().map(tool).collect()
 }
 
 /// What a client is told about the server as a whole.

@@ -3,7 +3,8 @@
 //! Promised: whatever ends the server or its client, all jobs and terminals end within 2 s, with their daemons, with
 //! what is deaf to TERM and HUP, and with their guards; the server goes with its input though calls are in flight. A
 //! cancelled command ends by the ladder, a cancelled read stops waiting only, and everything else is answered meanwhile.
-//! Of more calls than are worked on at once the others wait in their order.
+//! Of more calls than are worked on at once the others wait in their order; to look at what is stuck and to end it needs
+//! no turn among them.
 //! Each end is the kernel's word through a pidfd.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
@@ -174,6 +175,31 @@ fn a_cancelled_command_ends_by_the_ladder_though_it_is_deaf() {
     assert_eq!((status.code(), rest), (Some(0), vec![]), "what was cancelled is not answered");
 }
 
+/// Who closes a session and gives up in the middle of its grace has given the order all the same.
+#[test]
+fn a_cancelled_kill_stops_waiting_and_the_ladder_goes_on() {
+    let stage = Stage::new("[run]\ngrace_s = 1\n");
+    let mut client = stage.client();
+    let deaf = "trap '' TERM HUP; (setsid \"$IGNORE\" 55 &); exec \"$IGNORE\" 55";
+    let session = spawn(&mut client, &stage.script(deaf));
+    stage.scene.wait_recorded(2, SOON);
+    let pinned = stage.scene.pin();
+    let begun = Instant::now();
+    let kill = client.ask("tools/call", json!({"name": "session_kill", "arguments": {"session": session}}));
+    // Calls are begun in their order: by this answer the order to end has been given.
+    assert!(client.text("session_list", &json!({})).contains(&session));
+    client.send(&cancel(&kill));
+    assert!(ping(&mut client) < Duration::from_secs(1));
+    assert_eq!(pinned.alive().len(), 2, "cancelled while they were being asked");
+    pinned.wait_gone(Duration::from_secs(3)).unwrap();
+    assert!(begun.elapsed() > Duration::from_millis(900), "{:?}", begun.elapsed());
+    // What is known of it is there for the next who asks.
+    let killed = client.text("session_kill", &json!({"session": session}));
+    assert!(killed.contains("nothing of it is left"), "{killed}");
+    let (_, rest) = client.close();
+    assert_eq!(rest, Vec::<Value>::new(), "what was cancelled is not answered");
+}
+
 #[test]
 fn a_cancelled_read_stops_waiting_and_nothing_else() {
     let stage = Stage::new("");
@@ -249,4 +275,39 @@ fn sixteen_calls_at_once_and_the_others_in_their_order() {
     assert!(body(&info).contains("19 jobs started") && body(&info).contains(", 1 cancelled"), "{info}");
     let cancelled = |record: &Value| record["event"] == "cancelled" && record["request"] == "16";
     assert!(stage.records().iter().any(cancelled), "it is in the log, too");
+}
+
+#[test]
+fn calls_that_are_stuck_do_not_keep_others_from_looking_and_from_ending_them() {
+    let stage = Stage::new("");
+    let mut client = stage.client();
+    let terminal = spawn(&mut client, "exec cat");
+    let arguments =
+        json!({"command": stage.script("exec \"$LEAF\" main 55"), "yield_s": 50, "timeout_s": 50});
+    let stuck: Vec<Value> = (0..16)
+        .map(|_| client.ask("tools/call", json!({"name": "shell_run", "arguments": arguments})))
+        .collect();
+    stage.scene.wait_recorded(16, SOON);
+    let pinned = stage.scene.pin();
+    let queued = client.ask("tools/call", json!({"name": "shell_run", "arguments": {"command": "true"}}));
+    // Each of these is answered, or the client gives up; a turn would be free after 50 s only.
+    let listed = client.text("session_list", &json!({}));
+    assert_eq!(listed.matches("running for").count(), 17, "{listed}");
+    assert!(client.text("server_info", &json!({})).contains("sessions: 17 of 32"));
+    client.text("session_resize", &json!({"session": terminal, "cols": 90, "rows": 20}));
+    client.text("session_write", &json!({"session": terminal, "text": "typed\n"}));
+    let said = client.text("session_read", &json!({"session": terminal, "mode": "screen"}));
+    assert!(said.contains("typed") && said.contains("screen 90x20"), "{said}");
+    assert!(client.arrived(&queued).is_none(), "one that runs something still waits for its turn");
+    let ids: Vec<&str> =
+        listed.lines().filter_map(|line| line.split_once(" | run | ")).map(|(id, _)| id).collect();
+    client.text("session_signal", &json!({"session": ids[0], "signal": "KILL"}));
+    for id in &ids[1..] {
+        let killed = client.text("session_kill", &json!({"session": id, "now": true}));
+        assert!(killed.contains("nothing of it is left"), "{killed}");
+    }
+    pinned.wait_gone(SOON).unwrap();
+    for id in stuck.iter().chain([&queued]) {
+        client.answer(id);
+    }
 }

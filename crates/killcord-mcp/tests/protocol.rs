@@ -12,6 +12,7 @@ use line_client::{Client, SOON, cancel, initialize, meta, run, server, text};
 use regex::Regex;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -91,8 +92,6 @@ fn what_is_not_there_is_an_error_and_ids_may_be_strings() {
     client.send(&json!({"jsonrpc": "2.0", "id": "a method", "method": "no/such"}));
     let answer = client.answer(&json!("a method"));
     assert_eq!((&answer["error"]["code"], answer.get("result")), (&json!(-32601), None), "{answer}");
-    let result = client.call("no_such_tool", &json!({}));
-    assert_eq!((text(&result).as_str(), &result["isError"]), ("there is no tool no_such_tool", &json!(true)));
     for id in [json!("42"), json!(42), json!("\u{1f680} \" \\ id"), json!(0), json!(-7), json!(1_u64 << 53)] {
         client.send(&run(&id, "echo $((6*7))"));
         let answer = client.answer(&id);
@@ -100,33 +99,114 @@ fn what_is_not_there_is_an_error_and_ids_may_be_strings() {
     }
 }
 
-/// A line that is no JSON is answered with an error that has its id, where there is one; without an id, and for JSON that
-/// is no message, with an error that has none.
+/// A protocol error, as the specification has it since 2025-06-18; it is counted and changes nothing.
+#[test]
+fn a_tool_that_there_is_not_is_a_protocol_error_that_names_those_there_are() {
+    for mut client in [Client::initialized("2025-06-18"), Client::initialized("2025-11-25"), Client::modern()]
+    {
+        for name in ["no_such_tool", "SHELL_RUN", ""] {
+            let id = client.ask("tools/call", json!({"name": name, "arguments": {"command": "true"}}));
+            let answer = client.answer(&id);
+            let known = "shell_run, shell_spawn, session_write, session_read, session_resize, \
+                         session_signal, session_kill, session_list, server_info";
+            let said =
+                json!({"code": -32602, "message": format!("Unknown tool: {name}; the tools are {known}")});
+            assert_eq!((&answer["error"], answer.get("result")), (&said, None), "{answer}");
+        }
+        let long = client.ask("tools/call", json!({"name": "x".repeat(1_000_000)}));
+        assert!(client.answer(&long).to_string().len() < 1000, "a name is not repeated whatever it is");
+        let info = client.text("server_info", &json!({}));
+        assert!(info.contains("counters: 5 calls, 0 jobs started, 0 cancelled, 4 refused"), "{info}");
+    }
+}
+
+/// What is no message is answered with an error that has its id, where there is one, and without an id otherwise.
 #[test]
 fn nonsense_is_answered_with_an_error_and_changes_nothing() {
     for mut client in [Client::initialized("2025-06-18"), Client::modern()] {
         client.send_bytes(b"\n   \n\r\n");
-        let cut = "{\"jsonrpc\":\"2.0\",\"id\":77,\"method\":\"tools/call\",\"params\":{\"name\":";
-        client.send_bytes(format!("{cut}\n").as_bytes());
-        let answer = client.answer(&json!(77));
-        let said = json!({"code": -32700, "message": "the message was not read: it is no JSON"});
-        assert_eq!(answer["error"], said, "{answer}");
-        let broken = ["{broken", "\u{0}\u{1}\u{2}", "\"", "[1,2", "{\"jsonrpc\":\"2.0\",\"id\":"];
-        let shapeless =
-            ["[]", "7", "{\"jsonrpc\":\"2.0\",\"id\":78}", "{\"jsonrpc\":\"2.0\",\"id\":79,\"method\":7}"];
-        let lines = broken.into_iter().chain(shapeless).map(str::as_bytes).chain([&b"\xff\xfe\xfd"[..]]);
-        for line in lines {
+        let with_id = [
+            ("{\"jsonrpc\":\"2.0\",\"id\":77,\"method\":\"tools/call\",\"params\":{\"name\":", -32700),
+            ("{\"jsonrpc\":\"2.0\",\"id\":77,\"method\":5}", -32600),
+            ("{\"jsonrpc\":\"2.0\",\"id\":77}", -32600),
+            ("{\"id\":77,\"method\":\"ping\"}", -32600),
+            ("{\"jsonrpc\":\"2.0\",\"id\":77,\"method\":\"tools/list\",\"params\":5}", -32602),
+            ("{\"jsonrpc\":\"2.0\",\"id\":77,\"method\":\"tools/call\",\"params\":[\"shell_run\"]}", -32602),
+        ];
+        for (line, code) in with_id {
+            client.send_bytes(format!("{line}\n").as_bytes());
+            let answer = client.answer(&json!(77));
+            assert_eq!(answer["error"]["code"], code, "{line}: {answer}");
+        }
+        let without_id = [
+            ("{broken", -32700),
+            ("\u{0}\u{1}\u{2}", -32700),
+            ("\"", -32700),
+            ("[1,2", -32700),
+            ("{\"jsonrpc\":\"2.0\",\"id\":", -32700),
+            ("[]", -32600),
+            ("7", -32600),
+            ("{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}", -32600),
+            ("{\"jsonrpc\":\"2.0\",\"method\":7}", -32600),
+        ]
+        .map(|(line, code)| (line.as_bytes(), code));
+        for (line, code) in without_id.into_iter().chain([(&b"\xff\xfe\xfd"[..], -32700)]) {
             client.send_bytes(&[line, b"\n"].concat());
             let error = client.wait_for(|message| message.get("error").is_some());
-            assert_eq!(
-                (&error["error"]["code"], error.get("id")),
-                (&json!(-32600), None),
-                "{line:?}: {error}"
-            );
+            assert_eq!((&error["error"]["code"], error.get("id")), (&json!(code), None), "{line:?}: {error}");
         }
+        // Notifications are not answered, whatever they look like.
+        client.send_bytes(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":5}\n");
+        assert!(client.text("shell_run", &json!({"command": "echo on"})).contains("\non\n"));
         let (status, rest) = client.close();
         assert_eq!((status.code(), rest), (Some(0), vec![]));
     }
+}
+
+/// Batches went with 2025-06-18.
+#[test]
+fn a_batch_is_answered_once_and_nothing_of_it_is_done() {
+    for mut client in [Client::initialized("2025-11-25"), Client::modern()] {
+        let batch = json!([run(&json!("one"), "true"), run(&json!("two"), "true"), cancel(&json!("one"))]);
+        client.send(&batch);
+        let said = json!({"code": -32600, "message": "batches are not taken: one message in each line"});
+        assert_eq!(
+            client.wait_for(|message| message.get("error").is_some()),
+            json!({"jsonrpc": "2.0", "error": said})
+        );
+        assert!(client.text("server_info", &json!({})).contains("0 jobs started"));
+        assert_eq!(client.close().1, Vec::<Value>::new());
+    }
+}
+
+#[test]
+fn params_that_do_not_fit_their_method_are_an_error_that_says_so() {
+    for mut client in [Client::initialized("2025-11-25"), Client::modern()] {
+        for (method, params, said) in [
+            ("tools/call", json!({}), "the params do not fit tools/call: missing field `name`"),
+            ("tools/call", json!({"name": 5}), "invalid type: integer `5`, expected a string"),
+            ("tools/call", json!({"name": "shell_run", "arguments": "true"}), "expected a map"),
+        ] {
+            let id = client.ask(method, params);
+            let answer = client.answer(&id);
+            let message = answer["error"]["message"].as_str().unwrap_or_default();
+            assert!(answer["error"]["code"] == -32602 && message.contains(said), "{method}: {answer}");
+        }
+        client.send_bytes(b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\"}\n");
+        assert_eq!(client.answer(&json!(7))["error"]["code"], -32602);
+    }
+}
+
+/// A line that cannot be read says nothing about the era in which the client speaks.
+#[test]
+fn nonsense_before_the_handshake_is_answered_and_does_not_choose_the_era() {
+    let mut client = Client::start();
+    client.send_bytes(b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\n");
+    client.send_bytes(b"{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":5}\n");
+    assert_eq!(client.answer(&json!(7))["error"]["code"], -32700);
+    assert_eq!(client.answer(&json!(8))["error"]["code"], -32600);
+    let mut client = client.greeted("2025-06-18");
+    assert!(client.text("shell_run", &json!({"command": "echo on"})).contains("\non\n"));
 }
 
 #[test]
@@ -207,6 +287,102 @@ fn many_calls_at_once_get_one_answer_each() {
     assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
     let (_, rest) = client.close();
     assert_eq!(rest, Vec::<Value>::new());
+}
+
+fn is_progress(message: &Value) -> bool {
+    message["method"] == "notifications/progress"
+}
+
+/// A call that waits tells its progress to who asks for it, and to nobody else.
+#[test]
+fn progress_is_told_to_who_asks_for_it() {
+    for mut client in [Client::initialized("2025-06-18"), Client::modern()] {
+        let scene = Scene::new();
+        let script = format!("cd {}; mkfifo go; seq 5; read x <go", scene.dir().display());
+        let asked =
+            json!({"name": "shell_run", "arguments": {"command": script}, "_meta": {"progressToken": "t"}});
+        let silent = json!({"name": "shell_run", "arguments": {"command": "sleep 2"}});
+        let (asked, silent) = (client.ask("tools/call", asked), client.ask("tools/call", silent));
+        let mut before = 0.0;
+        for _ in 0..2 {
+            let told = client.wait_for(is_progress);
+            let params = &told["params"];
+            assert_eq!((&params["progressToken"], told.get("id")), (&json!("t"), None), "{told}");
+            let progress = params["progress"].as_f64().unwrap();
+            assert!(progress >= before + 1.0, "once in a second: {before}, then {told}");
+            before = progress;
+            let message = params["message"].as_str().unwrap();
+            assert!(message.starts_with("session s") && message.ends_with(" s, 5 lines, 10 B"), "{message}");
+        }
+        client.answer(&silent);
+        std::fs::write(scene.path("go"), "go\n").unwrap();
+        assert!(text(&client.answer(&asked)["result"]).starts_with("[exit 0 in "));
+        // A read that waits, with a token that is a number.
+        let shell = client.call("shell_spawn", &json!({"command": "exec cat"}));
+        let wait = json!({"pattern": "never", "timeout_s": 1.5});
+        let arguments = json!({"session": shell["_meta"]["killcord/session"]["id"], "wait": wait});
+        let read = json!({"name": "session_read", "arguments": arguments, "_meta": {"progressToken": 7}});
+        let read = client.ask("tools/call", read);
+        client.answer(&read);
+        let told: Vec<Value> = client.close().1;
+        let tokens: Vec<&Value> = told.iter().map(|told| &told["params"]["progressToken"]).collect();
+        assert!(told.iter().all(is_progress) && tokens.contains(&&json!(7)), "{told:?}");
+        assert!(tokens.iter().all(|token| [&json!("t"), &json!(7)].contains(token)), "{told:?}");
+    }
+}
+
+/// Calls that end about when their progress is due.
+#[test]
+fn no_progress_is_told_behind_the_answer() {
+    let mut client = Client::initialized("2025-11-25");
+    let shell = client.call("shell_spawn", &json!({"command": "exec cat"}));
+    let session = &shell["_meta"]["killcord/session"]["id"];
+    for n in 0..16 {
+        let wait = json!({"pattern": "never", "timeout_s": 0.999 + f64::from(n) / 2000.0});
+        let read = json!({"name": "session_read", "arguments": {"session": session, "wait": wait}, "_meta": {"progressToken": n}});
+        client.send(&json!({"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": read}));
+    }
+    let (mut answered, mut told) = (BTreeSet::new(), 0);
+    while answered.len() < 16 {
+        let message = client.wait_for(|_| true);
+        if is_progress(&message) {
+            told += 1;
+            let token = message["params"]["progressToken"].as_i64().unwrap();
+            assert!(!answered.contains(&token), "{message}");
+        } else {
+            answered.insert(message["id"].as_i64().unwrap());
+        }
+    }
+    // Long enough for another one to be due.
+    client.text("shell_run", &json!({"command": "sleep 1.2"}));
+    assert!(told > 0, "the test has seen no progress at all");
+    assert_eq!(client.close().1, Vec::<Value>::new(), "{told} before");
+}
+
+/// Who asks for progress and does not read it can cancel nevertheless.
+#[test]
+fn a_client_that_reads_nothing_can_still_cancel() {
+    let scene = Scene::new();
+    let mut server = server().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = server.stdin.take().unwrap();
+    let mut send = |message: &Value| writeln!(input, "{message}").unwrap();
+    send(&initialize(1, "2025-11-25"));
+    let leaf = killcord_testkit::bin("kc-leaf");
+    let script = format!("D={} exec {} main 50", scene.dir().display(), leaf.display());
+    let mut call = run(&json!("stuck"), &script);
+    call["params"]["_meta"] = json!({"progressToken": 1});
+    send(&call);
+    scene.wait_recorded(1, SOON);
+    let pinned = scene.pin();
+    // More than the pipe holds, so that the next progress is stuck in it.
+    for n in 2..40 {
+        send(&json!({"jsonrpc": "2.0", "id": n, "method": "tools/list"}));
+    }
+    std::thread::sleep(Duration::from_millis(1500));
+    send(&cancel(&json!("stuck")));
+    pinned.wait_gone(SOON).unwrap();
+    drop(input);
+    assert!(server.wait().unwrap().success());
 }
 
 #[test]
@@ -326,6 +502,5 @@ fn the_texts() {
     say(&mut client, "session_kill", json!({"session": "s10"}));
     say(&mut client, "session_kill", json!({"session": "s10"}));
     say(&mut client, "session_signal", json!({"session": "s10", "signal": "INT"}));
-    say(&mut client, "no_such_tool", json!({}));
     insta::assert_snapshot!(texts.join("\n"));
 }

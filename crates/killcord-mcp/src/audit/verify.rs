@@ -307,6 +307,16 @@ impl Check<'_> {
         if count == 1 {
             chain.recovered += u64::from(self.settle_cut(Some(&head), path, before));
         }
+        self.place(&head, (number, path, count));
+        if let Some((kind, what)) = unlinked(&head, before.last.as_ref(), number) {
+            self.wrong(path, count, kind, what);
+        }
+        self.found |= self.expect.is_some_and(|hash| hash.eq_ignore_ascii_case(&head.hash));
+        before.last = Some((head.seq, head.hash));
+    }
+
+    /// The first record of a file, and no other, says that it is, and of which.
+    fn place(&mut self, head: &Head, (number, path, count): (u64, &Path, u64)) {
         // By itself a file has the number 0, and may be any.
         let is_first = head.file.is_some();
         if is_first != (count == 1) || (number > 0 && head.file.is_some_and(|file| file != number)) {
@@ -316,34 +326,32 @@ impl Check<'_> {
             };
             self.wrong(path, count, Kind::OutOfPlace, what);
         }
-        let wrong = match &before.last {
-            None if number == 1 && (head.seq != 1 || head.prev != chain::NONE) => {
-                let what = format!("the chain begins with record {}: those before it are missing", head.seq);
-                Some((Kind::Missing, what))
-            }
-            Some((seq, _)) if head.seq > seq + 1 => Some((
-                Kind::Missing,
-                match head.seq - seq - 1 {
-                    1 => format!("record {} is missing", seq + 1),
-                    _ => format!("records {} to {} are missing", seq + 1, head.seq - 1),
-                },
-            )),
-            Some((seq, _)) if head.seq <= *seq => {
-                let what =
-                    format!("record {} stands behind record {seq}: moved, repeated or inserted", head.seq);
-                Some((Kind::OutOfPlace, what))
-            }
-            Some((seq, hash)) if head.prev != *hash => {
-                let what =
-                    format!("record {} does not go on from record {seq}: one of them was replaced", head.seq);
-                Some((Kind::Unlinked, what))
-            }
-            None | Some(_) => None,
-        };
-        if let Some((kind, what)) = wrong {
-            self.wrong(path, count, kind, what);
+    }
+}
+
+/// What is wrong between a record and the one before it, if something is.
+fn unlinked(head: &Head, last: Option<&(u64, String)>, number: u64) -> Option<(Kind, String)> {
+    match last {
+        None if number == 1 && (head.seq != 1 || head.prev != chain::NONE) => {
+            let what = format!("the chain begins with record {}: those before it are missing", head.seq);
+            Some((Kind::Missing, what))
         }
-        self.found |= self.expect.is_some_and(|hash| hash.eq_ignore_ascii_case(&head.hash));
-        before.last = Some((head.seq, head.hash));
+        Some((seq, _)) if head.seq > seq + 1 => Some((
+            Kind::Missing,
+            match head.seq - seq - 1 {
+                1 => format!("record {} is missing", seq + 1),
+                _ => format!("records {} to {} are missing", seq + 1, head.seq - 1),
+            },
+        )),
+        Some((seq, _)) if head.seq <= *seq => {
+            let what = format!("record {} stands behind record {seq}: moved, repeated or inserted", head.seq);
+            Some((Kind::OutOfPlace, what))
+        }
+        Some((seq, hash)) if head.prev != *hash => {
+            let what =
+                format!("record {} does not go on from record {seq}: one of them was replaced", head.seq);
+            Some((Kind::Unlinked, what))
+        }
+        None | Some(_) => None,
     }
 }

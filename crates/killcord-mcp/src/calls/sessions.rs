@@ -12,7 +12,7 @@ use crate::terminal::screen::{SIZES, Screen};
 use crate::text;
 use killcord::{Ladder, Signal as Number};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// So much input is taken in one call, in bytes.
 const LONGEST_INPUT: usize = 128 * 1024;
@@ -196,7 +196,7 @@ pub(super) async fn look(desk: &Desk, arguments: Read, turn: &Turn) -> Result<Op
         }
         None => Why::Asked,
     };
-    session.state().last_used = std::time::Instant::now();
+    session.state().last_used = Instant::now();
     let max_chars = arguments.max_chars.unwrap_or(desk.settings.max_chars).clamp(200, 200_000);
     Ok(Some(match arguments.mode {
         Mode::Screen => screen(&session, &why),
@@ -277,10 +277,8 @@ pub(super) async fn kill(desk: &Desk, arguments: &Kill, turn: &Turn) -> Result<O
     if !over {
         let ladder = if arguments.now { Ladder::now() } else { Ladder::with_grace(grace) };
         session.order(Order::End(ladder));
-        // A cancel stops the waiting; the order has been given.
-        let gone = tokio::time::timeout(grace + LOOK, gone(&session, grace + LOOK, turn));
-        // What is not gone by then is said below.
-        if gone.await == Ok(None) {
+        // A cancel stops the waiting; the order has been given. What is not gone by then is said below.
+        if gone(&session, grace + LOOK, turn).await.is_none() {
             return Ok(None);
         }
     }
@@ -297,11 +295,12 @@ pub(super) async fn kill(desk: &Desk, arguments: &Kill, turn: &Turn) -> Result<O
     Ok(Some(Answer::text(text::status(&parts)).with(meta(&session))))
 }
 
-/// Waits until all of it is over, also what its program had left behind.
+/// Waits for so long at most until all of it is over, also what its program had left behind.
 async fn gone(session: &Session, time: Duration, turn: &Turn) -> Option<()> {
-    let watch = Watch::for_exit(time);
-    while !session.state().is_over() {
-        waited(&watch, session, 0, turn).await?;
+    let begun = Instant::now();
+    while !session.state().is_over() && begun.elapsed() < time {
+        let left = Watch::for_exit(time.saturating_sub(begun.elapsed()));
+        waited(&left, session, 0, turn).await?;
         if !session.state().is_over() {
             // Its program has ended; what it left is on its way.
             tokio::time::sleep(Duration::from_millis(10)).await;

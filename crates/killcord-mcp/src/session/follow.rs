@@ -2,11 +2,15 @@
 
 use super::state::{Kind, Life, Order, Session, UNREAD_INPUT};
 use crate::recorder::Recorder;
-use killcord::{Job, Terminal};
+use killcord::{Job, Ladder, Terminal};
 use killcord_model::job::DRAIN;
 use killcord_sys::os::asynchronous::{Receiver, Sender};
+use std::future::poll_fn;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout_at;
@@ -33,39 +37,83 @@ enum Event {
     Writable,
 }
 
-/// Follows a job to its end.
+/// Follows a job to its end, whatever happens on the way.
 pub(super) async fn follow(
     session: Arc<Session>,
     recorder: Arc<Recorder>,
     mut job: Job,
+    ends: Ends,
+    orders: UnboundedReceiver<Order>,
+) {
+    let followed = {
+        let mut attended = pin!(attend(&session, &recorder, &mut job, ends, orders));
+        // What a panic leaves of the state is output alone, and is not read any more.
+        poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| attended.as_mut().poll(context))) {
+            Ok(poll) => poll.map(Ok),
+            Err(_) => Poll::Ready(Err(())),
+        })
+        .await
+    };
+    if followed.is_err() {
+        give_up(&session, &recorder, &mut job).await;
+    }
+}
+
+/// Ends a job that cannot be followed any more. Nobody reads what it still prints.
+async fn give_up(session: &Session, recorder: &Recorder, job: &mut Job) {
+    tracing::error!("session {}: killcord failed while it followed it, and ends it", session.id);
+    // A keeper that is gone is heard of by the wait.
+    drop(job.end(Ladder::short()));
+    let end = loop {
+        match job.wait_async().await {
+            Ok(end) if end.goes_on() => {}
+            end => break end.unwrap_or_else(|e| unknown(&e)),
+        }
+    };
+    let output = session.state().digest();
+    // It may be the recorder that has failed.
+    if catch_unwind(AssertUnwindSafe(|| recorder.end(session, &end, output))).is_err() {
+        tracing::error!("session {}: its end was not recorded", session.id);
+    }
+    let mut state = session.state();
+    state.life = Life::Over(Box::new(end), Instant::now());
+    state.give_up();
+    drop(state);
+    session.tell();
+}
+
+async fn attend(
+    session: &Session,
+    recorder: &Recorder,
+    job: &mut Job,
     mut ends: Ends,
     mut orders: UnboundedReceiver<Order>,
 ) {
     let mut buffer = vec![0u8; 64 * 1024];
     loop {
-        let event = next(&mut job, &ends, &mut orders).await;
+        let event = next(job, &ends, &mut orders).await;
         match event {
-            Event::Ordered(Some(order)) => obey(&session, &job, &mut ends, order),
+            Event::Ordered(Some(order)) => obey(session, job, &mut ends, order),
             // Nobody has the session any more: the job goes with its task.
             Event::Ordered(None) => return,
             Event::Readable => {
-                read_some(&session, &mut ends, &mut buffer);
+                read_some(session, &mut ends, &mut buffer);
                 // A flood must not keep the others from their turn.
                 tokio::task::yield_now().await;
             }
-            Event::Writable => write_some(&session, &mut ends),
+            Event::Writable => write_some(session, &mut ends),
             Event::Ended(Ok(end)) if end.goes_on() => {
                 // What the program itself wrote is there by now.
-                read_for(AT_HAND, &session, &mut ends, &mut buffer).await;
+                read_for(AT_HAND, session, &mut ends, &mut buffer).await;
                 session.state().life = Life::LeftBehind(Box::new(end));
                 session.tell();
             }
             Event::Ended(end) => {
-                read_for(DRAIN, &session, &mut ends, &mut buffer).await;
+                read_for(DRAIN, session, &mut ends, &mut buffer).await;
                 let end = end.unwrap_or_else(|e| unknown(&e));
                 // Before anybody hears of it.
                 let output = session.state().digest();
-                recorder.end(&session, &end, output);
+                recorder.end(session, &end, output);
                 let mut state = session.state();
                 state.life = Life::Over(Box::new(end), Instant::now());
                 state.finish();
@@ -123,6 +171,11 @@ fn obey(session: &Session, job: &Job, ends: &mut Ends, order: Order) {
             if let Some(screen) = &mut session.state().screen {
                 screen.resize(columns, rows);
             }
+        }
+        #[cfg(test)]
+        Order::Panic => {
+            let _locked = session.state();
+            panic!("as the test has ordered")
         }
     }
 }
@@ -184,3 +237,6 @@ fn write_some(session: &Session, ends: &mut Ends) {
         ends.input = None;
     }
 }
+
+#[cfg(test)]
+mod tests;

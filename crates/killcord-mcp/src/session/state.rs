@@ -40,6 +40,9 @@ pub(crate) enum Order {
     Signal(Signal),
     Type(Vec<u8>),
     Resize(u16, u16),
+    /// To panic while the state is locked.
+    #[cfg(test)]
+    Panic,
 }
 
 /// How far a session is.
@@ -102,6 +105,8 @@ pub(crate) struct State {
     pub(crate) last_used: Instant,
     /// How many calls wait for it.
     pub(crate) waiting: u32,
+    /// Whether the task that followed it has failed, and has ended it.
+    pub(crate) given_up: bool,
     /// How many bytes were typed that its program has not taken yet.
     pub(super) unread: usize,
 }
@@ -196,6 +201,7 @@ impl State {
             last_output: now,
             last_used: now,
             waiting: 0,
+            given_up: false,
             unread: 0,
         }
     }
@@ -227,6 +233,13 @@ impl State {
     pub(super) fn finish(&mut self) {
         let rest = self.plain.take().map_or_else(String::new, Plain::finish);
         self.keep(rest.as_bytes());
+        self.ring.end();
+    }
+
+    /// Nothing more is read. The line that has not ended may be what could not be read.
+    pub(super) fn give_up(&mut self) {
+        self.given_up = true;
+        self.plain = None;
         self.ring.end();
     }
 

@@ -235,47 +235,17 @@ impl Rules {
     fn csi(&mut self, csi: &Csi, last: Option<char>, position: u64, sink: &mut impl FnMut(Step<'_>)) {
         let first = csi.parameters()[0];
         let single = csi.parameters().len() == 1;
-        let (columns, rows, count) = (self.columns, self.rows, csi.count(0));
-        let (wide, high) = (u64::from(columns), u64::from(rows));
         match (csi.prefix, csi.intermediate, csi.action) {
-            (0, 0, action @ (b'@' | b'P')) => {
-                let count = count.min(columns);
-                self.show(action, &[count], u64::from(count) * wide / 2, position, sink);
+            (0, 0, b'A'..=b'H' | b'a' | b'd'..=b'f' | b'`' | b'j' | b'k' | b'I' | b'Z') => {
+                self.movement(csi, position, sink);
             }
-            (0, 0, b'X') => self.show(b'X', &[count.min(columns)], wide, position, sink),
-            (0, 0, action @ (b'L' | b'M')) => {
-                let count = count.min(rows);
-                if self.pay(u64::from(count) * (wide + high), position) {
-                    sink(Step::Lines(action, count));
-                }
+            (0, 0, b'@' | b'P' | b'X' | b'L' | b'M' | b'S' | b'T') | (0 | b'?', 0, b'J' | b'K') => {
+                self.change(csi, position, sink);
             }
-            (0, 0, action @ (b'S' | b'T')) if single => {
-                let count = count.min(rows);
-                self.show(action, &[count], u64::from(count) * (wide + high), position, sink);
-            }
-            (0, 0, action @ (b'A'..=b'G' | b'd' | b'a' | b'e' | b'`' | b'j' | b'k')) => {
-                let action = match action {
-                    b'a' => b'C',
-                    b'e' => b'B',
-                    b'`' => b'G',
-                    b'j' => b'D',
-                    b'k' => b'A',
-                    other => other,
-                };
-                self.show(action, &[count.min(columns.max(rows))], 0, position, sink);
-            }
-            (0, 0, b'H' | b'f') => {
-                self.show(b'H', &[count.min(rows), csi.count(1).min(columns)], 0, position, sink);
-            }
-            // 3 is about the lines above the screen, which are not kept.
-            (0 | b'?', 0, b'J') if first <= 2 => self.show(b'J', &[first], self.cells(), position, sink),
-            (0 | b'?', 0, b'K') if first <= 2 => self.show(b'K', &[first], wide, position, sink),
-            (0, 0, b'I') => sink(Step::Tab(count.min(columns))),
-            (0, 0, b'Z') => sink(Step::BackTab(count.min(columns))),
-            (0, 0, b'b') => self.repeat(last, count.min(columns), position, sink),
+            (0, 0, b'b') => self.repeat(last, csi.count(0).min(self.columns), position, sink),
             (0, 0, b'r') => {
                 let bottom = csi.parameters().get(1).copied().unwrap_or(0);
-                sink(Step::Region(first.min(rows), bottom.min(rows)));
+                sink(Step::Region(first.min(self.rows), bottom.min(self.rows)));
             }
             (0, 0, b's') if single && first == 0 => self.save(sink),
             (0, 0, b'u') if single && first == 0 => self.restore(sink),
@@ -292,6 +262,54 @@ impl Rules {
             (b'>', 0, b'c') if first == 0 => sink(Step::Ask(Query::SecondaryAttributes)),
             (0, 0, b'n') if first == 5 => sink(Step::Ask(Query::Status)),
             (0, 0, b'n') if first == 6 => sink(Step::Ask(Query::CursorPosition)),
+            _ => {}
+        }
+    }
+
+    /// What moves the cursor, and costs nothing.
+    fn movement(&mut self, csi: &Csi, position: u64, sink: &mut impl FnMut(Step<'_>)) {
+        let (columns, rows, count) = (self.columns, self.rows, csi.count(0));
+        let action = match csi.action {
+            b'H' | b'f' => {
+                return self.show(b'H', &[count.min(rows), csi.count(1).min(columns)], 0, position, sink);
+            }
+            b'I' => return sink(Step::Tab(count.min(columns))),
+            b'Z' => return sink(Step::BackTab(count.min(columns))),
+            b'a' => b'C',
+            b'e' => b'B',
+            b'`' => b'G',
+            b'j' => b'D',
+            b'k' => b'A',
+            other => other,
+        };
+        self.show(action, &[count.min(columns.max(rows))], 0, position, sink);
+    }
+
+    /// What changes cells, and is paid for.
+    fn change(&mut self, csi: &Csi, position: u64, sink: &mut impl FnMut(Step<'_>)) {
+        let first = csi.parameters()[0];
+        let single = csi.parameters().len() == 1;
+        let (columns, rows, count) = (self.columns, self.rows, csi.count(0));
+        let (wide, high) = (u64::from(columns), u64::from(rows));
+        match csi.action {
+            action @ (b'@' | b'P') => {
+                let count = count.min(columns);
+                self.show(action, &[count], u64::from(count) * wide / 2, position, sink);
+            }
+            b'X' => self.show(b'X', &[count.min(columns)], wide, position, sink),
+            action @ (b'L' | b'M') => {
+                let count = count.min(rows);
+                if self.pay(u64::from(count) * (wide + high), position) {
+                    sink(Step::Lines(action, count));
+                }
+            }
+            action @ (b'S' | b'T') if single => {
+                let count = count.min(rows);
+                self.show(action, &[count], u64::from(count) * (wide + high), position, sink);
+            }
+            // 3 is about the lines above the screen, which are not kept.
+            b'J' if first <= 2 => self.show(b'J', &[first], self.cells(), position, sink),
+            b'K' if first <= 2 => self.show(b'K', &[first], wide, position, sink),
             _ => {}
         }
     }

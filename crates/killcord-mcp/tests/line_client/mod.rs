@@ -103,8 +103,8 @@ impl Client {
     pub(crate) fn ask(&mut self, method: &str, mut params: Value) -> Value {
         self.next_id += 1;
         let id = json!(self.next_id);
-        if let Some(meta) = &self.meta {
-            params["_meta"] = meta.clone();
+        for (name, value) in self.meta.as_ref().and_then(Value::as_object).into_iter().flatten() {
+            params["_meta"][name] = value.clone();
         }
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         id

@@ -1,7 +1,8 @@
 //! `shell_run`.
 
 use crate::line_client::{Client, SOON, text};
-use crate::stage::{MEMORY, Stage, body, memory, ping};
+use crate::stage::{MEMORY, Stage, body, hold, memory, ping};
+use killcord_testkit::Signal;
 use regex::Regex;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -164,6 +165,70 @@ fn background_processes_are_named_and_ended_or_kept() {
     let killed = client.text("session_kill", &json!({"session": session, "now": true}));
     assert!(killed.contains("nothing of it is left"), "{killed}");
     pinned.wait_gone(Duration::ZERO).unwrap();
+}
+
+/// Nothing that they ignore helps them, whatever holds them.
+#[test]
+fn kept_leftovers_that_are_deaf_end_with_their_session_and_the_verdict_says_so() {
+    for boundary in ["auto", "tree"] {
+        let stage = Stage::new(&format!("[run]\ngrace_s = 1\nboundary = \"{boundary}\"\n"));
+        let mut client = stage.client();
+        let script = stage.script(
+            "(setsid \"$IGNORE\" 55 &); \"$IGNORE\" 55 & until [ \"$(wc -l <\"$D/ids\")\" = 2 ]; do sleep 0.01; done",
+        );
+        let kept = client.call("shell_run", &json!({"command": script, "leftovers": "keep"}));
+        let (said, session) = (text(&kept), about(&kept)["id"].as_str().unwrap());
+        assert!(said.contains("left behind and kept: kc-ignore (") && said.contains("goes on"), "{said}");
+        let pinned = stage.scene.pin();
+        assert_eq!(pinned.alive().len(), 2);
+        let begun = Instant::now();
+        let killed = client.call("session_kill", &json!({"session": session}));
+        let took = begun.elapsed();
+        pinned.wait_gone(Duration::ZERO).unwrap();
+        assert!(
+            text(&killed).contains("exit 0 in ") && text(&killed).contains("nothing of it is left: "),
+            "{killed}"
+        );
+        assert_eq!(
+            (&about(&killed)["verdict"], &about(&killed)["running"]),
+            (&json!("empty"), &json!(false))
+        );
+        assert!(took > Duration::from_millis(900), "they were asked for the whole grace before: {took:?}");
+        let listed = client.text("session_list", &json!({}));
+        assert!(listed.contains("exit 0 in ") && !listed.contains("goes on"), "{listed}");
+    }
+}
+
+/// What its leftovers hold open has no end, and what the command printed last is in the answer all the same. The server is
+/// stopped meanwhile, so that it finds the output and the exit at once.
+#[test]
+fn no_byte_is_lost_of_a_command_whose_leftovers_are_kept() {
+    // The last one is what a pipe holds.
+    for length in [1, 4096, 65_536] {
+        let stage = Stage::new("");
+        let mut client = stage.client();
+        let server = hold(client.pid());
+        let script = stage.script(&format!(
+            "mkfifo \"$D/go\"; (setsid \"$LEAF\" daemon 55 &); until [ -s \"$D/ids\" ]; do :; done; echo $$ >\"$D/pid\"; \
+             read x <\"$D/go\"; head -c {} /dev/zero | tr '\\0' x; printf y",
+            length - 1
+        ));
+        let arguments = json!({"command": script, "leftovers": "keep", "max_chars": 200});
+        let id = client.ask("tools/call", json!({"name": "shell_run", "arguments": arguments}));
+        let command = hold(stage.scene.wait_file("pid", SOON).trim().parse().unwrap());
+        server.kill(Signal::STOP).unwrap();
+        std::fs::write(stage.scene.path("go"), "go\n").unwrap();
+        assert!(command.wait_gone(SOON));
+        // The keeper has something to say by then. If it has not, this is a weaker test.
+        std::thread::sleep(Duration::from_millis(500));
+        server.kill(Signal::CONT).unwrap();
+        let kept = client.answer(&id)["result"].clone();
+        assert!(text(&kept).contains("left behind and kept: kc-leaf ("), "{kept}");
+        assert_eq!(about(&kept)["bytes"], length, "{kept}");
+        let shown = text(&kept);
+        assert!(body(&shown).ends_with('y'), "{kept}");
+        client.text("session_kill", &json!({"session": about(&kept)["id"], "now": true}));
+    }
 }
 
 #[test]

@@ -150,6 +150,131 @@ fn without_the_log_that_is_required_nothing_is_done() {
     assert!(client.text("server_info", &json!({})).contains(" lost"));
 }
 
+/// Everything that starts or types something is refused, and nothing is done.
+fn refused_for_want_of_a_record(client: &mut Client, terminal: &str, stage: &Stage, why: &str) {
+    let made = stage.scene.path("made");
+    let command = json!({"command": format!("touch {}", made.display())});
+    let typed = json!({"session": terminal, "text": format!("touch {}\n", made.display())});
+    for (tool, arguments) in [("shell_run", &command), ("shell_spawn", &command), ("session_write", &typed)] {
+        let said = is_wrong(&client.call(tool, arguments));
+        let begins = "nothing was done, since it cannot be recorded: failed to ";
+        assert!(said.starts_with(begins) && said.contains(why), "{tool}: {said}");
+    }
+    // What is there can be looked at, and what would be made by now is not.
+    client.text("session_read", &json!({"session": terminal, "wait": {"quiet_ms": 100}}));
+    assert!(!made.exists());
+}
+
+/// How many records are lost, as the server says.
+fn lost(client: &mut Client) -> u64 {
+    let info = client.text("server_info", &json!({}));
+    let line = info.lines().find_map(|line| line.strip_prefix("audit: ")).unwrap();
+    let (written, lost) = line.split_once(" records written, ").unwrap();
+    assert!(written.parse::<u64>().unwrap() > 0, "{info}");
+    lost.strip_suffix(" lost").unwrap().parse().unwrap()
+}
+
+#[test]
+fn with_a_log_that_goes_away_a_call_is_refused_where_it_is_required_and_counted_elsewhere() {
+    for required in [true, false] {
+        let stage = Stage::new(&format!("[audit]\nrequired = {required}\n"));
+        let mut client = Client::start_as(quiet(&stage)).greeted("2025-11-25");
+        let terminal = open(&mut client, &json!({"command": "exec sh", "wait": {"quiet_ms": 50}}));
+        assert!(client.text("shell_run", &json!({"command": "echo on"})).contains("\non\n"));
+        assert_eq!(lost(&mut client), 0);
+        let log = stage.scene.path("state/killcord/audit");
+        std::fs::remove_dir_all(&log).unwrap();
+        std::fs::write(&log, "").unwrap();
+        if required {
+            refused_for_want_of_a_record(&mut client, &terminal, &stage, "audit");
+        } else {
+            assert!(client.text("shell_run", &json!({"command": "echo on"})).contains("\non\n"));
+        }
+        let now_lost = lost(&mut client);
+        assert!(now_lost >= 2, "{now_lost}");
+        // To end something is never refused.
+        let killed = client.text("session_kill", &json!({"session": terminal, "now": true}));
+        assert!(killed.contains("nothing of it is left"), "{killed}");
+        std::fs::remove_file(&log).unwrap();
+        assert!(client.text("shell_run", &json!({"command": "echo on"})).contains("\non\n"));
+        let said = stage.records().iter().any(|record| record["lost"].as_u64() >= Some(now_lost));
+        assert!(said, "the log itself says how many are lost: {:?}", stage.records());
+    }
+}
+
+/// On a disk that only the server sees.
+#[test]
+fn on_a_full_disk_a_call_is_refused_where_a_record_is_required_and_counted_elsewhere() {
+    if !killcord_testkit::is_root() {
+        killcord_testkit::skip!(killcord_testkit::Need::Root);
+    }
+    for required in [true, false] {
+        let stage = Stage::new(&format!("[audit]\nrequired = {required}\n"));
+        let disk = stage.scene.path("state");
+        std::fs::create_dir(&disk).unwrap();
+        let server = quiet(&stage);
+        let mut command = std::process::Command::new("unshare");
+        let script = "mount -t tmpfs -o size=64k,mode=700 none \"$1\"; shift; exec \"$@\"";
+        command.args(["--mount", "--propagation", "private", "sh", "-ec", script, "sh"]).arg(&disk);
+        command.arg(server.get_program()).args(server.get_args());
+        command
+            .envs(server.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .stderr(std::process::Stdio::null());
+        let mut client = Client::start_as(command).greeted("2025-11-25");
+        let terminal = open(&mut client, &json!({"command": "exec sh", "wait": {"quiet_ms": 50}}));
+        let seen = format!("/proc/{}/root{}/filler", client.pid(), disk.display());
+        let full = std::fs::write(&seen, vec![0; 1 << 20]).unwrap_err();
+        assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+        // What is left of the last page is used first.
+        let mut said = String::new();
+        for _ in 0..100 {
+            said = client.text("shell_run", &json!({"command": "echo on"}));
+            if lost(&mut client) > 0 {
+                break;
+            }
+        }
+        if required {
+            refused_for_want_of_a_record(&mut client, &terminal, &stage, "No space left on device");
+        } else {
+            assert!(lost(&mut client) > 0 && said.contains("\non\n"), "{said}");
+        }
+        std::fs::remove_file(&seen).unwrap();
+        assert!(client.text("shell_run", &json!({"command": "echo on"})).contains("\non\n"));
+        client.text("session_kill", &json!({"session": terminal, "now": true}));
+    }
+}
+
+/// The kernel's usual answer is a signal that ends the writer (`setrlimit(2)`).
+#[test]
+fn a_log_that_may_not_grow_ends_no_server() {
+    for required in [true, false] {
+        let stage = Stage::new(&format!("[audit]\nrequired = {required}\n"));
+        let server = quiet(&stage);
+        let mut command = std::process::Command::new("sh");
+        command
+            .args(["-c", "ulimit -f 8; exec \"$@\"", "sh"])
+            .arg(server.get_program())
+            .args(server.get_args());
+        command.envs(server.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.stderr(std::process::Stdio::null());
+        let mut client = Client::start_as(command).greeted("2025-11-25");
+        let terminal = open(&mut client, &json!({"command": "exec sh", "wait": {"quiet_ms": 50}}));
+        let mut said = String::new();
+        for _ in 0..100 {
+            said = client.text("shell_run", &json!({"command": "echo on"}));
+            if lost(&mut client) > 0 {
+                break;
+            }
+        }
+        if required {
+            refused_for_want_of_a_record(&mut client, &terminal, &stage, "File too large");
+        } else {
+            assert!(lost(&mut client) > 0 && said.contains("\non\n"), "{said}");
+        }
+        client.text("session_kill", &json!({"session": terminal, "now": true}));
+    }
+}
+
 /// Its server says on standard error that it has no log.
 fn quiet(stage: &Stage) -> std::process::Command {
     let mut command = stage.server();

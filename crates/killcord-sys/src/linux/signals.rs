@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use libc::{
     SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU,
-    SIGUSR1, SIGUSR2, SIGWINCH,
+    SIGUSR1, SIGUSR2, SIGWINCH, SIGXFSZ,
 };
 
 /// A named signal's rustix form; real-time signals are not needed here.

@@ -16,6 +16,7 @@ trials![
     interactive_shells_end_at_the_hang_up,
     term_has_its_turn_before_hup,
     who_handles_term_and_stays_gets_hup_half_a_second_later,
+    a_daemon_that_reloads_on_hup_is_asked_by_term_first,
     who_ignores_both_is_killed_at_the_grace,
     the_end_is_not_said_while_a_member_that_ignores_both_lives,
     an_end_at_once_asks_nobody,
@@ -98,6 +99,41 @@ fn who_handles_term_and_stays_gets_hup_half_a_second_later() {
         assert_eq!(output.stdout.to_text(), "term\nhup\n", "{boundary}");
         assert_eq!(output.end.status, Some(ExitStatus::Code(4)), "{boundary}");
         assert!((ms(480)..ms(1500)).contains(&took), "{boundary}: {took:?}");
+    }
+}
+
+/// Three daemons that reload on HUP: one that ends on TERM never hears it; one that needs longer than half a second for
+/// its end hears it once, and has its time all the same; one that only ever reloads is killed at the grace.
+fn a_daemon_that_reloads_on_hup_is_asked_by_term_first() {
+    let cases = [
+        ("exit 3", "", Some(ExitStatus::Code(3)), 0..450),
+        ("nap for 1 .. 9; exit 3", "reload\n", Some(ExitStatus::Code(3)), 700..1450),
+        ("", "reload\n", Some(KILL), 1490..2500),
+    ];
+    for boundary in boundaries() {
+        for (on_term, said, status, within) in &cases {
+            let (owner, scene) = (owner_of(boundary), Scene::new());
+            // In Perl a handler interrupts another one, as in a daemon; a wait that was interrupted is over.
+            let text = format!(
+                "exec perl -e '$| = 1; sub nap {{ select undef, undef, undef, 0.1 }} \
+                 $SIG{{HUP}} = sub {{ print \"reload\\n\" }}; $SIG{{TERM}} = sub {{ {on_term} }}; \
+                 print \"ready\\n\"; nap while 1'"
+            );
+            let mut job = script(&owner, &scene, &text).stdout(Stdio::piped()).spawn().unwrap();
+            expect(job.stdout.as_mut().unwrap(), "ready\n");
+            let (output, took) = timed(|| {
+                job.end(Ladder::with_grace(ms(1500))).unwrap();
+                job.into_output(1000).unwrap()
+            });
+            let end = &output.end;
+            assert_eq!(
+                (output.stdout.to_text().as_str(), end.status),
+                (*said, *status),
+                "{boundary}: {end:?}"
+            );
+            assert_eq!(end.forced.count, u32::from(*status == Some(KILL)), "{boundary}: {end:?}");
+            assert!((ms(within.start)..ms(within.end)).contains(&took), "{boundary} {on_term:?}: {took:?}");
+        }
     }
 }
 

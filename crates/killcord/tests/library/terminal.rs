@@ -6,7 +6,7 @@
 //! ask for a terminal has none.
 
 use crate::kit::{BOUND, SOON, boundaries, command, ms, owner_of, script, timed, trials};
-use killcord::{Boundary, Job, Ladder, Owner, Stdio, Terminal, Verdict};
+use killcord::{Boundary, ExitStatus, Job, Ladder, Owner, Stdio, Terminal, Verdict};
 use killcord_testkit::{Scene, bin, procs};
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -19,6 +19,7 @@ trials![
     a_resize_is_seen,
     the_terminals_entry_is_gone_afterwards,
     output_of_a_terminal_is_collected_to_its_end,
+    a_terminal_that_is_closed_before_its_reader_holds_up_nobody,
 ];
 
 fn expect(terminal: &mut Terminal, text: &str) -> String {
@@ -171,5 +172,51 @@ fn output_of_a_terminal_is_collected_to_its_end() {
         let output = job.into_output(1_000_000).unwrap();
         let lines: Vec<_> = (0..2000).map(|n| format!("line {n}\r\n")).collect();
         assert!(output.stdout.to_text() == lines.concat(), "{boundary}: {} bytes", output.stdout.total);
+    }
+}
+
+/// The handle, and with it the terminal, goes while somebody is in a read of it: the job ends all the same, and so does
+/// the read. Without a reader the kernel hangs up, and a program that prints without end is gone of that alone.
+fn a_terminal_that_is_closed_before_its_reader_holds_up_nobody() {
+    for boundary in boundaries() {
+        let (owner, scene) = (owner_of(boundary), Scene::new());
+        let mut job = busy_shell(&owner, &scene);
+        let pinned = scene.pin();
+        let mut reader = job.terminal.as_ref().unwrap().try_clone().unwrap();
+        // Nothing more will come, so that the next read waits.
+        job.terminal.as_mut().unwrap().write_all(b"stty -echo; echo qui''et; exec sleep 60\n").unwrap();
+        expect(job.terminal.as_mut().unwrap(), "quiet");
+        let (sender, thread) = std::sync::mpsc::channel();
+        let reading = std::thread::spawn(move || {
+            sender.send(rustix::thread::gettid()).unwrap();
+            let mut rest = Vec::new();
+            reader.read_to_end(&mut rest).map(|_| ())
+        });
+        let thread = thread.recv().unwrap().as_raw_pid();
+        let sleeps = || procs::stat(thread as u32).is_some_and(|stat| stat.state == 'S');
+        let begun = std::time::Instant::now();
+        while !sleeps() {
+            assert!(begun.elapsed() < SOON, "the reader does not wait");
+            std::thread::sleep(ms(1));
+        }
+        let ((), took) = timed(|| drop(job));
+        assert!(took < ms(500), "{boundary}: the handle is gone after {took:?}");
+        pinned.wait_gone(BOUND).unwrap();
+        let begun = std::time::Instant::now();
+        while !reading.is_finished() {
+            assert!(begun.elapsed() < BOUND, "{boundary}: the reader still waits");
+            std::thread::sleep(ms(1));
+        }
+        reading.join().unwrap().unwrap();
+
+        let mut job =
+            script(&owner, &scene, "while :; do echo line; done").on_terminal(80, 24).spawn().unwrap();
+        expect(job.terminal.as_mut().unwrap(), "line");
+        let (end, took) = timed(|| {
+            drop(job.terminal.take());
+            job.wait_timeout(SOON).unwrap().unwrap()
+        });
+        assert_eq!(end.status, Some(ExitStatus::Signal(1)), "{boundary}: {end:?}");
+        assert!(matches!(end.verdict, Verdict::Empty(_)) && took < BOUND, "{boundary}: {took:?} {end:?}");
     }
 }

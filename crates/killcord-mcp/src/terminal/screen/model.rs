@@ -3,6 +3,7 @@
 use unicode_width::UnicodeWidthChar as _;
 use vt100::Parser;
 
+use super::SIZES;
 use crate::terminal::filter::{Placing, Query, Step};
 
 /// `vt100`, and what it lacks.
@@ -22,61 +23,18 @@ impl Model {
         match *step {
             Step::Show(bytes) => self.parser.process(bytes),
             Step::Place(character, placing) => self.place(character, placing),
-            Step::Repeat(character, count, placing) => {
-                let (_, columns) = self.parser.screen().size();
-                let (_, column) = self.parser.screen().cursor_position();
-                let width = character.width().unwrap_or(1).max(1) as u16;
-                for _ in 0..count.min(columns.saturating_sub(column) / width) {
-                    self.place(character, placing);
-                }
-            }
-            Step::Region(top, bottom) => {
-                let (rows, _) = self.parser.screen().size();
-                let region = (top.max(1) - 1, if bottom == 0 { rows } else { bottom } - 1);
-                // One that is upside down, or a single line, is none.
-                if region.0 < region.1 {
-                    *self.region() = region;
-                    // The cursor goes to the first line of the region in origin mode only; in `vt100` always.
-                    self.control(format_args!("\x1b[{top};{bottom}r\x1b[H"));
-                }
-            }
-            Step::Lines(action, count) => {
-                // `vt100` would move lines on the other side of the edge.
-                let (row, _) = self.parser.screen().cursor_position();
-                let (top, bottom) = *self.region();
-                if (top..=bottom).contains(&row) {
-                    let count = count.min(bottom - row + 1);
-                    self.control(format_args!("\x1b[{count}{}", char::from(action)));
-                }
-            }
+            Step::Repeat(character, count, placing) => self.repeat(character, count, placing),
+            Step::Region(top, bottom) => self.set_region(top, bottom),
+            Step::Lines(action, count) => self.move_lines(action, count),
             Step::ReverseIndex => {
                 // `vt100` would scroll a region below.
                 if self.parser.screen().cursor_position().0 > 0 || self.region().0 == 0 {
                     self.parser.process(b"\x1bM");
                 }
             }
-            Step::Reset => {
-                self.parser.process(b"\x1bc");
-                self.title.clear();
-                let (rows, _) = self.parser.screen().size();
-                self.regions = [(0, rows - 1); 2];
-            }
-            Step::Alternate => {
-                // The cursor stays where it is; `vt100` would move it to the corner.
-                let (line, column) = self.cursor();
-                self.control(format_args!("\x1b[?1049h\x1b[{line};{column}H"));
-                let (rows, _) = self.parser.screen().size();
-                *self.region() = (0, rows - 1);
-            }
-            Step::Tab(count) => {
-                let (_, columns) = self.parser.screen().size();
-                let (_, column) = self.parser.screen().cursor_position();
-                // Behind the last column it stays: the next character still wraps.
-                if column < columns {
-                    let target = (column / 8).saturating_add(count).saturating_mul(8);
-                    self.control(format_args!("\x1b[{}G", target.min(columns - 1) + 1));
-                }
-            }
+            Step::Reset => self.reset(),
+            Step::Alternate => self.enter_alternate(),
+            Step::Tab(count) => self.tab(count),
             Step::BackTab(count) => {
                 let column = self.parser.screen().cursor_position().1;
                 let target = (column.div_ceil(8).saturating_sub(count)) * 8;
@@ -85,6 +43,62 @@ impl Model {
             Step::Ask(query) => self.answer(query, replies),
             Step::Title(title) => title.clone_into(&mut self.title),
         }
+    }
+
+    fn repeat(&mut self, character: char, count: u16, placing: Placing) {
+        let (_, columns) = self.parser.screen().size();
+        let (_, column) = self.parser.screen().cursor_position();
+        let width = character.width().unwrap_or(1).max(1) as u16;
+        for _ in 0..count.min(columns.saturating_sub(column) / width) {
+            self.place(character, placing);
+        }
+    }
+
+    fn set_region(&mut self, top: u16, bottom: u16) {
+        let (rows, _) = self.parser.screen().size();
+        let region = (top.max(1) - 1, if bottom == 0 { rows } else { bottom } - 1);
+        // One that is upside down, or a single line, is none.
+        if region.0 < region.1 {
+            *self.region() = region;
+            // The cursor goes to the first line of the region in origin mode only; in `vt100` always.
+            self.control(format_args!("\x1b[{top};{bottom}r\x1b[H"));
+        }
+    }
+
+    fn move_lines(&mut self, action: u8, count: u16) {
+        // `vt100` would move lines on the other side of the edge.
+        let (row, _) = self.parser.screen().cursor_position();
+        let (top, bottom) = *self.region();
+        if (top..=bottom).contains(&row) {
+            let count = count.min(bottom - row + 1);
+            self.control(format_args!("\x1b[{count}{}", char::from(action)));
+        }
+    }
+
+    fn enter_alternate(&mut self) {
+        // The cursor stays where it is; `vt100` would move it to the corner.
+        let (line, column) = self.cursor();
+        self.control(format_args!("\x1b[?1049h\x1b[{line};{column}H"));
+        let (rows, _) = self.parser.screen().size();
+        *self.region() = (0, rows - 1);
+    }
+
+    fn tab(&mut self, count: u16) {
+        let (_, columns) = self.parser.screen().size();
+        let (_, column) = self.parser.screen().cursor_position();
+        // Behind the last column it stays: the next character still wraps.
+        if column < columns {
+            let target = (column / 8).saturating_add(count).saturating_mul(8);
+            self.control(format_args!("\x1b[{}G", target.min(columns - 1) + 1));
+        }
+    }
+
+    /// `vt100` would keep both screens until it has made new ones, which takes half as much memory again.
+    fn reset(&mut self) {
+        let (rows, columns) = self.parser.screen().size();
+        let (least, _) = SIZES.into_inner();
+        self.parser = Parser::new(least, least, 0);
+        *self = Self::new(columns, rows);
     }
 
     fn control(&mut self, sequence: std::fmt::Arguments<'_>) {
