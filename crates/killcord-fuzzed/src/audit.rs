@@ -1,0 +1,115 @@
+use crate::input::{Input, scratch};
+use killcord_mcp::audit::{Call, End, Event, Log, Reader, What, parse_time, rfc3339, verify};
+use killcord_mcp::config;
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
+
+/// A log that somebody has changed: lines taken out, moved, repeated, rewritten with a right hash, or anything at all in
+/// their place. It is read whatever it is, and found intact only where nothing but its end is missing.
+pub fn audit(data: &[u8]) {
+    let mut input = Input(data);
+    a_time(data);
+    let mut log = written().clone();
+    while !input.0.is_empty() {
+        change(&mut log, &mut input);
+    }
+    let intact = written().starts_with(&log);
+    let dir = scratch();
+    let first = dir.path().join("audit-1.000001.jsonl");
+    let text: Vec<u8> = log.iter().flat_map(|line| [line.as_slice(), b"\n"].concat()).collect();
+    fs::write(&first, &text).unwrap();
+    // A file that has one behind it: of the newest, a line without its end is waited for.
+    fs::write(dir.path().join("audit-1.000002.jsonl"), b"").unwrap();
+    let alone = verify(&first, None).unwrap();
+    let report = verify(dir.path(), None).unwrap();
+    assert_eq!(report.chains.len(), 1);
+    assert_eq!(report.problem_count == 0, report.problems.is_empty());
+    if intact && !log.is_empty() {
+        assert!(report.is_intact() && alone.is_intact(), "{:?}", report.problems);
+        assert_eq!(report.chains[0].records, log.len() as u64);
+    } else {
+        assert!(!report.is_intact(), "the change was not seen: {}", String::from_utf8_lossy(&text));
+    }
+    all_is_read(dir.path(), &text);
+}
+
+fn all_is_read(dir: &Path, text: &[u8]) {
+    let mut reader = Reader::new(dir);
+    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
+    assert_eq!(reader.read().unwrap().len(), lines);
+    assert_eq!(reader.read().unwrap().len(), 0);
+}
+
+/// The lines of a log that the real one has written.
+fn written() -> &'static Vec<Vec<u8>> {
+    static LINES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    LINES.get_or_init(|| {
+        let dir = scratch();
+        let settings = config::Audit {
+            enabled: true,
+            directory: Some(dir.path().join("log")),
+            ..config::Audit::default()
+        };
+        let log = Log::open(&settings).unwrap();
+        let tick = |n: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(1_796_074_727 + n);
+        for (n, what) in [
+            What::Start { arguments: serde_json::json!({ "command": "make" }) },
+            What::Cancelled,
+            What::End(End::default()),
+            What::Kill { arguments: serde_json::json!({ "session": "s1" }) },
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            log.record_at(Event { call: Call::default(), what }, tick(n as u64)).unwrap();
+        }
+        let text = fs::read(dir.path().join("log/audit-1.000001.jsonl")).unwrap();
+        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let lines: Vec<Vec<u8>> = lines.map(<[u8]>::to_vec).collect();
+        assert!(lines.len() > 4, "{lines:?}");
+        lines
+    })
+}
+
+/// One change, by the next bytes.
+fn change(log: &mut Vec<Vec<u8>>, input: &mut Input<'_>) {
+    let (what, at) = (input.byte(), usize::from(input.byte()));
+    if log.is_empty() {
+        return;
+    }
+    let at = at % log.len();
+    match what % 7 {
+        0 => drop(log.remove(at)),
+        1 => log.swap(at, 0),
+        2 => log.insert(at, log[at].clone()),
+        3 => {
+            let byte = usize::from(input.number()) % log[at].len().max(1);
+            if let Some(byte) = log[at].get_mut(byte) {
+                *byte ^= input.byte();
+            }
+        }
+        4 => log[at] = input.until(b'\n').to_vec(),
+        5 => log.truncate(at),
+        _ => log[at] = resealed(&log[at], input),
+    }
+}
+
+/// A line with one number more in it than it had and the hash that belongs to it, as somebody makes it who knows how.
+fn resealed(line: &[u8], input: &mut Input<'_>) -> Vec<u8> {
+    const TAIL: usize = ",\"hash\":\"\"}".len() + 64;
+    let body = &line[..line.len().saturating_sub(TAIL)];
+    let body = [body, b",\"n\":", input.byte().to_string().as_bytes()].concat();
+    let hash: String =
+        Sha256::digest([&*body, b"}"].concat()).iter().map(|byte| format!("{byte:02x}")).collect();
+    [&*body, b",\"hash\":\"", hash.as_bytes(), b"\"}"].concat()
+}
+
+/// A point in time, as somebody asks for it.
+fn a_time(data: &[u8]) {
+    let Some(time) = parse_time(&String::from_utf8_lossy(data)) else { return };
+    let read = parse_time(&rfc3339(time)).unwrap();
+    assert!(time.duration_since(read).unwrap() < Duration::from_millis(1), "{time:?} is not {read:?}");
+}
