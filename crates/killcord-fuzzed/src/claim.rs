@@ -69,8 +69,10 @@ impl Stands {
 pub fn claim(data: &[u8]) {
     let mut input = Input(data);
     let here = Place { boot: "boot".to_owned(), pid_namespace: 1, time_namespace: 0 };
-    let state = scratch();
-    let (dir, outside) = (state.path().join(NAME), state.path().join("outside"));
+    let within = scratch();
+    let state = within.path().join("state");
+    files::make_directory(&state).unwrap();
+    let (dir, outside) = (state.join(NAME), state.join("outside"));
     fs::create_dir(&dir).unwrap();
     fs::write(&outside, record::encode(&ours(&here)).unwrap()).unwrap();
 
@@ -85,7 +87,7 @@ pub fn claim(data: &[u8]) {
     let held = (lease == Stands::Ours).then(|| File::open(dir.join("lease")).unwrap());
     assert!(held.as_ref().is_none_or(|file| files::hold(file.as_fd()).unwrap()));
 
-    let read = read_claim(state.path(), OsStr::new(NAME), &here).unwrap();
+    let read = read_claim(&state, OsStr::new(NAME), &here).unwrap();
 
     let whole = matches!(marker, Stands::File | Stands::Ours) && text.len() <= LARGEST;
     let said = record::decode::<Owner>(&text).ok().filter(|_| whole);
