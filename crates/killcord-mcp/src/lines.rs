@@ -8,7 +8,7 @@ use regex::bytes::Regex;
 use serde::de::IgnoredAny;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::Notify;
@@ -21,6 +21,21 @@ pub(crate) const BROKEN: &str = "killcord/broken";
 const NO_MESSAGE: &[u8] = b"[]\n";
 /// How much of the beginning and of the end of a line is looked at for its id.
 const LOOKED_AT: usize = 512;
+
+/// An id.
+const ID: &str = r#""id"\s*:\s*(-?[0-9]{1,19}|"(?:[^"\\]|\\.)*")\s*"#;
+
+/// Where an id stands before what is long. Made once: a client may send any number of broken lines.
+static AT_THE_FRONT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    const BEFORE: &str = r#"(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*,\s*)*"#;
+    Regex::new(&format!(r"(?s-u)^\s*\{{\s*{BEFORE}{ID},")).ok()
+});
+
+/// Where it stands at the very end.
+static AT_THE_END: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    const BEHIND: &str = r#"(?:,\s*"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*)*"#;
+    Regex::new(&format!(r"(?s-u),\s*{ID}{BEHIND}\}}\s*$")).ok()
+});
 
 /// A reader that passes everything on, and behind a line that will not be read a request in its place. It says
 /// when it is at its end.
@@ -80,22 +95,24 @@ impl Line {
 
     /// A request with the line's id, if it has one where clients write it: before what is long, or at the very end.
     fn in_its_place(&self, method: &str) -> Option<Vec<u8>> {
-        const ID: &str = r#""id"\s*:\s*(-?[0-9]{1,19}|"(?:[^"\\]|\\.)*")\s*"#;
-        const BEFORE: &str = r#"(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*,\s*)*"#;
-        const BEHIND: &str = r#"(?:,\s*"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*)*"#;
-        let find = |pattern: String, part: &[u8]| {
-            let id = Regex::new(&pattern).ok()?.captures(part)?.get(1)?.as_bytes().to_vec();
-            String::from_utf8(id).ok()
+        let find = |pattern: &Option<Regex>, part: &[u8]| {
+            let id = pattern.as_ref()?.captures(part)?.get(1)?.as_bytes().to_vec();
+            String::from_utf8(id).ok().filter(|id| is_id(id))
         };
-        let id =
-            find(format!(r"(?s-u)^\s*\{{\s*{BEFORE}{ID},"), &self.kept[..self.kept.len().min(LOOKED_AT)])
-                .or_else(|| find(format!(r"(?s-u),\s*{ID}{BEHIND}\}}\s*$"), &self.tail))?;
+        let id = find(&AT_THE_FRONT, &self.kept[..self.kept.len().min(LOOKED_AT)])
+            .or_else(|| find(&AT_THE_END, &self.tail))?;
         // In the newer era a request without metadata would be answered with an error about that.
         let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
         let request =
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"_meta":{meta}}}}}"#);
         Some((request + "\n").into_bytes())
     }
+}
+
+/// Whether this is an id as JSON has it: in a broken line what looks like one may be as broken as the rest, and a request
+/// with it would be passed over, too.
+fn is_id(text: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(text).is_ok_and(|id| id.is_string() || id.is_i64())
 }
 
 impl<R> Lines<R> {
@@ -178,6 +195,16 @@ mod tests {
         }
         let cut = answered_by(br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"#, 1000).unwrap();
         assert_eq!((&cut["id"], &cut["method"]), (&serde_json::json!(7), &serde_json::json!(BROKEN)));
+    }
+
+    #[test]
+    fn an_id_that_is_as_broken_as_its_line_is_none() {
+        for id in [r#""\q""#, "\"a\tb\"", "007", "9999999999999999999", "-9223372036854775809", r#""\ud800""#] {
+            let line = format!("{{\"id\":{id},\"method\":");
+            assert_eq!(answered_by(line.as_bytes(), 1000), Some(serde_json::json!([])), "{id}");
+        }
+        let whole = answered_by(br#"{"id":"\u20ac","method":"#, 1000).unwrap();
+        assert_eq!(whole["id"], "\u{20ac}");
     }
 
     #[test]
