@@ -85,9 +85,10 @@ fn resealed(line: &[u8], input: &mut Input<'_>) -> Vec<u8> {
     const TAIL: usize = ",\"hash\":\"\"}".len() + 64;
     let body = &line[..line.len().saturating_sub(TAIL)];
     let body = [body, b",\"n\":", input.byte().to_string().as_bytes()].concat();
-    let hash: String =
-        Sha256::digest([&*body, b"}"].concat()).iter().map(|byte| format!("{byte:02x}")).collect();
-    [&*body, b",\"hash\":\"", hash.as_bytes(), b"\"}"].concat()
+    let digest = Sha256::digest([&*body, b"}"].concat());
+    let hash = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let hash: Vec<u8> = hash.map(|half| b"0123456789abcdef"[usize::from(half)]).collect();
+    [&*body, b",\"hash\":\"", &*hash, b"\"}"].concat()
 }
 
 /// A point in time, as somebody asks for it.

@@ -1,5 +1,5 @@
 use crate::input::{Input, scratch};
-use killcord::fuzzing::read_claim;
+use killcord::fuzzing::{Record, read_claim};
 use killcord_model::id::JobId;
 use killcord_model::record::{self, LARGEST, Owner, Place, Process};
 use killcord_model::sweep::{LeaseProof, OwnerProof};
@@ -156,7 +156,7 @@ fn jobs(input: &mut Input<'_>, dir: &Path, outside: &Path) -> Vec<Expected> {
     expected
 }
 
-fn same_jobs(read: Vec<(OsString, Result<(JobId, record::Job), String>)>, mut expected: Vec<Expected>) {
+fn same_jobs(read: Vec<Record>, mut expected: Vec<Expected>) {
     let mut read: Vec<Expected> = read.into_iter().map(|(name, job)| (name, job.ok())).collect();
     read.sort_by(|a, b| a.0.cmp(&b.0));
     expected.sort_by(|a, b| a.0.cmp(&b.0));

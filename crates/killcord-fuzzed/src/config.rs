@@ -12,7 +12,9 @@ pub fn config(data: &[u8]) {
         Err(wrong) => {
             assert!(!wrong.is_empty(), "nothing is wrong, and it is refused");
             assert!(wrong.is_sorted());
-            wrong.iter().for_each(|wrong| is_in(wrong, &text));
+            for one in &wrong {
+                is_in(one, &text);
+            }
         }
     }
 }

@@ -9,7 +9,6 @@
 #![expect(
     clippy::missing_panics_doc,
     clippy::unwrap_used,
-    clippy::panic,
     reason = "a property that does not hold is a panic, and so is a machine on which it cannot be tried"
 )]
 

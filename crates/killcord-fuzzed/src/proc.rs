@@ -30,10 +30,9 @@ fn line(stat: &Stat, name: &[u8]) -> Vec<u8> {
 }
 
 fn any_name(name: &[u8]) {
-    let text = b"42 (x) S 7 8 9 0 -1 1 1 0 0 0 0 0 0 0 20 0 3 0 12345 1 2\n";
-    let real = Stat::parse(text).unwrap();
-    let read = Stat::parse(&line(&real, name)).unwrap();
-    assert_eq!(numbers(&read), numbers(&real), "{name:?}");
+    let plain = Stat::parse(b"42 (x) S 7 8 9 0 -1 1 1 0 0 0 0 0 0 0 20 0 3 0 12345 1 2\n").unwrap();
+    let named = Stat::parse(&line(&plain, name)).unwrap();
+    assert_eq!(numbers(&named), numbers(&plain), "{name:?}");
 }
 
 /// Numbers with anything between them, read in parts.

@@ -199,7 +199,8 @@ mod tests {
 
     #[test]
     fn an_id_that_is_as_broken_as_its_line_is_none() {
-        for id in [r#""\q""#, "\"a\tb\"", "007", "9999999999999999999", "-9223372036854775809", r#""\ud800""#] {
+        for id in [r#""\q""#, "\"a\tb\"", "007", "9999999999999999999", "-9223372036854775809", r#""\ud800""#]
+        {
             let line = format!("{{\"id\":{id},\"method\":");
             assert_eq!(answered_by(line.as_bytes(), 1000), Some(serde_json::json!([])), "{id}");
         }

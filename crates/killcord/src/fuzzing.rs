@@ -8,6 +8,9 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 
+/// The name of a record's file, and what it says or why it says nothing.
+pub type Record = (OsString, Result<(JobId, Job), String>);
+
 /// A claim as a sweep reads it, before it acts on anything.
 #[derive(Debug)]
 pub struct Claim {
@@ -22,7 +25,7 @@ pub struct Claim {
     /// Why marker or lease say nothing, though they are there.
     pub unreadable: Option<String>,
     /// Its jobs' records by the names of their files, or why the list cannot be read.
-    pub jobs: io::Result<Vec<(OsString, Result<(JobId, Job), String>)>>,
+    pub jobs: io::Result<Vec<Record>>,
 }
 
 /// Reads the claim of this name in a state directory.
