@@ -4,6 +4,8 @@
 //! at every run of the tests. A corpus that is empty, or a target without one, would pass without having tried anything, so
 //! both are failures.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
 use killcord_fuzzed::TARGETS;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use std::collections::BTreeSet;
