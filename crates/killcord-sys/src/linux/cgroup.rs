@@ -383,6 +383,12 @@ mod tests {
     }
 
     #[test]
+    fn a_part_whose_name_is_escaped_in_the_list_is_found() {
+        let inside = "39 29 0:36 /my\\040job /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        assert_eq!(own_path(inside, "0::/my job/x\n", None), Some("/sys/fs/cgroup/x".into()));
+    }
+
+    #[test]
     fn keys_are_matched_whole() {
         assert_eq!(value_of("populated 1\nfrozen 0\n", "frozen"), Some(0));
         assert_eq!(value_of("oom 1\noom_kill 3\n", "oom_kill"), Some(3));
