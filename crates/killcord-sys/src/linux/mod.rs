@@ -9,6 +9,9 @@ mod clone;
 pub mod descriptors;
 pub mod entries;
 pub mod files;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod holders;
 pub mod leader;
 mod lend;
