@@ -3,6 +3,7 @@
 use super::Keeper;
 use crate::arm::Held;
 use crate::claim::{Claim, seconds};
+use crate::hooks;
 use crate::link::Streams;
 use crate::message;
 use crate::numbers::{STAGES, of_signal};
@@ -132,12 +133,15 @@ impl Keeper<'_> {
                 return;
             }
         };
+        hooks::point("keeper.writes_down");
         if let Err(refusal) = self.write_down() {
             return events.push_back(Event::NotStarted(refusal));
         }
+        hooks::point("keeper.clones");
         match self.clone_leader(&given) {
             Ok((leader, paths)) => {
                 self.leader = Some(leader.pid);
+                hooks::point("keeper.cloned");
                 self.seen.started_at = Some(crate::numbers::now());
                 self.start = Start::Executing { leader, paths, given };
                 events.push_back(Event::Cloned);
@@ -313,13 +317,16 @@ impl Keeper<'_> {
         };
         let Some(failure) = Failure::from_bytes(word) else {
             self.seen.executed = true;
+            hooks::point("keeper.saw_exec");
             self.report_started();
+            hooks::point("keeper.told_of_exec");
             events.push_back(Event::Executed);
             if let Start::Executing { leader, .. } = std::mem::replace(&mut self.start, Start::Known) {
                 self.executed = Some(leader);
             }
             return;
         };
+        hooks::point("keeper.saw_no_exec");
         let stage = Stage::from_number(failure.stage).unwrap_or(Stage::Exec);
         let what = if stage == Stage::Exec { self.failed_path(paths, failure) } else { Vec::new() };
         let Start::Executing { given, .. } = std::mem::replace(&mut self.start, Start::Known) else { return };
