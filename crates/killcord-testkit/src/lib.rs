@@ -29,6 +29,7 @@ pub mod life;
 mod nest;
 mod own_child;
 mod pinned;
+pub mod points;
 pub mod procs;
 mod pty;
 mod record;

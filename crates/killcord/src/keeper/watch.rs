@@ -136,8 +136,8 @@ impl Keeper<'_> {
             }
         }
         self.owner = None;
+        hooks::point("keeper.lost_owner");
         if self.cord.take().is_some() {
-            hooks::point("keeper.lost_owner");
             events.push_back(Event::OwnerGone);
         }
     }
@@ -168,6 +168,7 @@ impl Keeper<'_> {
             Ok(Incoming::Nothing) => return Word::Nothing,
             Ok(Incoming::Closed) => {
                 self.cord = None;
+                hooks::point("keeper.lost_cord");
                 events.push_back(Event::OwnerGone);
                 return Word::Nothing;
             }

@@ -1,0 +1,186 @@
+//! Who is killed where: everything, or each point twice.
+
+use crate::cell::Cell;
+use crate::round::Round;
+use crate::scenario::Scenario;
+use crate::victims::{CHOICES, Found, Victim};
+use crate::{Reached, promises};
+use killcord_testkit::{Host, campaign, points};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::sync::Mutex;
+
+/// In so many scenarios, at most, the full form comes to each point, in each cell.
+const SCENARIOS: usize = 2;
+
+/// A scenario to a point, and whom to kill there: the first choices that are somebody there and have not been tried,
+/// so many of them.
+#[derive(Debug, Clone)]
+pub(crate) struct Task {
+    point: String,
+    scenario: Scenario,
+    choices: Vec<&'static [Victim]>,
+    /// So many kills.
+    most: usize,
+}
+
+/// What was tried, of which cell.
+#[derive(Debug, Default)]
+pub(crate) struct Tried(BTreeSet<(String, Scenario, String, Vec<Victim>)>);
+
+pub(crate) struct Plan {
+    tasks: Vec<Vec<Task>>,
+}
+
+impl Plan {
+    pub(crate) fn new(reached: &Reached, seed: u64) -> Self {
+        let mut tasks = vec![Vec::new(); reached.len()];
+        if campaign::is_full() {
+            for (tasks, points) in tasks.iter_mut().zip(reached) {
+                for (n, (point, scenarios)) in points.iter().enumerate() {
+                    let turn = seed as usize % scenarios.len() + n;
+                    let some =
+                        (0..scenarios.len().min(SCENARIOS)).map(|i| scenarios[(turn + i) % scenarios.len()]);
+                    tasks.extend(some.map(|scenario| Task::whole(point, scenario)));
+                }
+            }
+            return Self { tasks };
+        }
+        for (n, point) in points::all().iter().enumerate() {
+            let turn = seed as usize + n;
+            let cells: Vec<_> =
+                (0..reached.len()).filter(|cell| reached[*cell].contains_key(point)).collect();
+            // All three at one cell, somebody else at the next. Some are come to by the library alone.
+            for which in (0..2).take_while(|_| !cells.is_empty()) {
+                let cell = cells[(turn + which) % cells.len()];
+                let scenarios = &reached[cell][point];
+                let mut choices = CHOICES.to_vec();
+                if which == 1 {
+                    choices[1..].rotate_left(turn % (CHOICES.len() - 1));
+                    choices.rotate_left(1);
+                }
+                let scenario = scenarios[turn % scenarios.len()];
+                tasks[cell].push(Task { point: point.clone(), scenario, choices, most: 1 });
+            }
+        }
+        Self { tasks }
+    }
+
+    pub(crate) fn of_cell(&self, n: usize) -> &[Task] {
+        &self.tasks[n]
+    }
+
+    /// Choices that no task came to; at this point all of them are there.
+    pub(crate) fn what_is_missing(tried: &Tried) -> Vec<Task> {
+        let done = tried.choices();
+        let missing = CHOICES[..9].iter().filter(|choice| !done.contains(**choice));
+        let point = "keeper.told_of_exec".to_owned();
+        let task = |choice: &&'static [Victim]| Task {
+            point: point.clone(),
+            scenario: Scenario::Ends,
+            choices: vec![*choice],
+            most: 1,
+        };
+        missing.map(task).collect()
+    }
+}
+
+impl Task {
+    /// Every choice.
+    pub(crate) fn whole(point: &str, scenario: Scenario) -> Self {
+        Self { point: point.to_owned(), scenario, choices: CHOICES.to_vec(), most: CHOICES.len() }
+    }
+
+    /// The faults that were found.
+    pub(crate) fn carry_out(&self, cell: &mut Cell<'_>, tried: &Mutex<Tried>) -> Vec<String> {
+        let mut faults = Vec::new();
+        let mut killed = 0;
+        while killed < self.most {
+            cell.renew();
+            let mut round = Round::start(cell, self.scenario, Some(&self.point));
+            let Some(paused) = round.reach() else {
+                faults.push(format!("{}: nobody comes there", round.name()));
+                return faults;
+            };
+            let found = Found::settled(&mut round.nest, Some(&paused));
+            let cell_name = format!("{:?} {}", round.cell.state.who, round.cell.boundary);
+            let key = |victims: Vec<Victim>| (self.point.clone(), self.scenario, cell_name.clone(), victims);
+            let is_open = |victims: &Vec<Victim>| {
+                !victims.is_empty() && !tried.lock().unwrap().0.contains(&key(victims.clone()))
+            };
+            // First those of whom everybody is there.
+            let (whole, part): (Vec<&[Victim]>, Vec<_>) =
+                self.choices.iter().copied().partition(|choice| found.of(choice).len() == choice.len());
+            let open = whole.into_iter().chain(part).map(|choice| found.of(choice));
+            let open: Vec<_> = open.filter(is_open).collect();
+            let Some(victims) = open.first().cloned() else {
+                faults.extend(round.abandon(paused).err());
+                return faults;
+            };
+            tried.lock().unwrap().0.insert(key(victims.clone()));
+            killed += 1;
+            let kill = round.kill(&found, &victims, paused);
+            let wrong = promises::check(&mut round, &kill);
+            let name = round.name();
+            let trace = round.trace.read();
+            drop(round);
+            let wrong = wrong.into_iter().chain(cell.hurt());
+            faults.extend(wrong.map(|what| format!("{name} {victims:?}: {what}\n    came to {trace:?}")));
+            // Nobody else is there to be tried.
+            let others = open.iter().filter(|other| **other != victims).count();
+            if others == 0 {
+                break;
+            }
+        }
+        faults
+    }
+}
+
+impl Tried {
+    pub(crate) fn kills(&self) -> usize {
+        self.0.len()
+    }
+
+    fn choices(&self) -> BTreeSet<Vec<Victim>> {
+        self.0.iter().map(|(_, _, _, victims)| victims.clone()).collect()
+    }
+
+    /// For the row of the campaign.
+    pub(crate) fn size(&self) -> String {
+        let points: BTreeSet<_> = self.0.iter().map(|(point, ..)| point).collect();
+        let cells: BTreeSet<_> = self.0.iter().map(|(_, _, cell, _)| cell).collect();
+        format!("{} kills at {} points in {} cells", self.kills(), points.len(), cells.len())
+    }
+
+    /// How often whom, and in which cell at how many points.
+    pub(crate) fn coverage(&self) -> String {
+        let mut text = format!("{}\n", self.size());
+        let (mut whom, mut cells) = (BTreeMap::new(), BTreeMap::new());
+        for (point, scenario, cell, victims) in &self.0 {
+            *whom.entry(victims).or_insert(0) += 1;
+            cells.entry(cell).or_insert_with(BTreeSet::new).insert((point, scenario));
+        }
+        for (victims, kills) in whom {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{kills:6} kills of {victims:?}");
+        }
+        for (cell, places) in cells {
+            let _ = writeln!(text, "{:6} points and scenarios as {cell}", places.len());
+        }
+        text
+    }
+
+    /// Every point, every choice and every cell was tried.
+    pub(crate) fn assert_complete(&self, reached: &Reached) {
+        let points: BTreeSet<_> = self.0.iter().map(|(point, ..)| point.clone()).collect();
+        let all: BTreeSet<_> = reached.iter().flat_map(BTreeMap::keys).cloned().collect();
+        let missed: Vec<_> = all.difference(&points).collect();
+        assert!(missed.is_empty(), "not tried: {missed:?}");
+        let choices = self.choices();
+        for choice in &CHOICES[..9] {
+            assert!(choices.contains(*choice), "nobody killed {choice:?}");
+        }
+        let cells: BTreeSet<_> = self.0.iter().map(|(_, _, cell, _)| cell.clone()).collect();
+        assert_eq!(cells.len(), Host::cells().len());
+    }
+}
