@@ -141,7 +141,7 @@ fn heavy_the_point_that_was_asked_for() {
     let tried = Mutex::new(Tried::default());
     let found = in_cells(|n, cell| {
         let scenarios = reached[n].get(&point).cloned().unwrap_or_default();
-        let tasks = scenarios.into_iter().map(|scenario| Task::whole(&point, scenario));
+        let tasks = scenarios.into_iter().map(|scenario| Task::whole(&point, vec![scenario]));
         tasks.flat_map(|task| task.carry_out(cell, &tried)).collect::<Vec<_>>()
     });
     let found: Vec<String> = found.into_iter().flatten().collect();

@@ -8,17 +8,21 @@ use crate::{Reached, promises};
 use killcord_testkit::{Host, campaign, points};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 /// In so many scenarios, at most, the full form comes to each point, in each cell.
 const SCENARIOS: usize = 2;
 
-/// A scenario to a point, and whom to kill there: the first choices that are somebody there and have not been tried,
-/// so many of them.
+/// How often a run may not come to a point. Some are come to by the order in which others are scheduled.
+const MISSES: usize = 8;
+
+/// A point, and whom to kill there: the first choices that are somebody there and have not been tried, so many of them.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     point: String,
-    scenario: Scenario,
+    /// Those that come there, or may: the first, and after it has not come there the next.
+    scenarios: Vec<Scenario>,
     choices: Vec<&'static [Victim]>,
     /// So many kills.
     most: usize,
@@ -39,9 +43,8 @@ impl Plan {
             for (tasks, points) in tasks.iter_mut().zip(reached) {
                 for (n, (point, scenarios)) in points.iter().enumerate() {
                     let turn = seed as usize % scenarios.len() + n;
-                    let some =
-                        (0..scenarios.len().min(SCENARIOS)).map(|i| scenarios[(turn + i) % scenarios.len()]);
-                    tasks.extend(some.map(|scenario| Task::whole(point, scenario)));
+                    let some = (0..scenarios.len().min(SCENARIOS)).map(|i| rotated(scenarios, turn + i));
+                    tasks.extend(some.map(|scenarios| Task::whole(point, scenarios)));
                 }
             }
             return Self { tasks };
@@ -59,8 +62,8 @@ impl Plan {
                     choices[1..].rotate_left(turn % (CHOICES.len() - 1));
                     choices.rotate_left(1);
                 }
-                let scenario = scenarios[turn % scenarios.len()];
-                tasks[cell].push(Task { point: point.clone(), scenario, choices, most: 1 });
+                let scenarios = rotated(scenarios, turn);
+                tasks[cell].push(Task { point: point.clone(), scenarios, choices, most: 1 });
             }
         }
         Self { tasks }
@@ -77,7 +80,7 @@ impl Plan {
         let point = "keeper.told_of_exec".to_owned();
         let task = |choice: &&'static [Victim]| Task {
             point: point.clone(),
-            scenario: Scenario::Ends,
+            scenarios: vec![Scenario::Ends],
             choices: vec![*choice],
             most: 1,
         };
@@ -85,54 +88,71 @@ impl Plan {
     }
 }
 
+fn rotated(scenarios: &[Scenario], turn: usize) -> Vec<Scenario> {
+    let mut rotated = scenarios.to_vec();
+    rotated.rotate_left(turn % scenarios.len());
+    rotated
+}
+
 impl Task {
     /// Every choice.
-    pub(crate) fn whole(point: &str, scenario: Scenario) -> Self {
-        Self { point: point.to_owned(), scenario, choices: CHOICES.to_vec(), most: CHOICES.len() }
+    pub(crate) fn whole(point: &str, scenarios: Vec<Scenario>) -> Self {
+        Self { point: point.to_owned(), scenarios, choices: CHOICES.to_vec(), most: CHOICES.len() }
     }
 
-    /// The faults that were found.
+    /// The faults that were found. What the harness itself cannot go on from is one.
     pub(crate) fn carry_out(&self, cell: &mut Cell<'_>, tried: &Mutex<Tried>) -> Vec<String> {
         let mut faults = Vec::new();
-        let mut killed = 0;
-        while killed < self.most {
-            cell.renew();
-            let mut round = Round::start(cell, self.scenario, Some(&self.point));
-            let Some(paused) = round.reach() else {
-                faults.push(format!("{}: nobody comes there", round.name()));
-                return faults;
-            };
-            let found = Found::settled(&mut round.nest, Some(&paused));
-            let cell_name = format!("{:?} {}", round.cell.state.who, round.cell.boundary);
-            let key = |victims: Vec<Victim>| (self.point.clone(), self.scenario, cell_name.clone(), victims);
-            let is_open = |victims: &Vec<Victim>| {
-                !victims.is_empty() && !tried.lock().unwrap().0.contains(&key(victims.clone()))
-            };
-            // First those of whom everybody is there.
-            let (whole, part): (Vec<&[Victim]>, Vec<_>) =
-                self.choices.iter().copied().partition(|choice| found.of(choice).len() == choice.len());
-            let open = whole.into_iter().chain(part).map(|choice| found.of(choice));
-            let open: Vec<_> = open.filter(is_open).collect();
-            let Some(victims) = open.first().cloned() else {
-                faults.extend(round.abandon(paused).err());
-                return faults;
-            };
-            tried.lock().unwrap().0.insert(key(victims.clone()));
-            killed += 1;
-            let kill = round.kill(&found, &victims, paused);
-            let wrong = promises::check(&mut round, &kill);
-            let name = round.name();
-            let trace = round.trace.read();
-            drop(round);
-            let wrong = wrong.into_iter().chain(cell.hurt());
-            faults.extend(wrong.map(|what| format!("{name} {victims:?}: {what}\n    came to {trace:?}")));
-            // Nobody else is there to be tried.
-            let others = open.iter().filter(|other| **other != victims).count();
-            if others == 0 {
+        let mut missed = 0;
+        for _ in 0..self.most {
+            let done = catch_unwind(AssertUnwindSafe(|| self.once(cell, tried, &mut missed)));
+            let (found, more) = done.unwrap_or_else(|_| (vec![format!("{self:?}: a panic")], false));
+            for fault in &found {
+                println!("FOUND {fault}");
+            }
+            faults.extend(found);
+            if !more {
                 break;
             }
         }
         faults
+    }
+
+    /// One kill: what is wrong, and whether somebody is left to be killed.
+    fn once(&self, cell: &mut Cell<'_>, tried: &Mutex<Tried>, missed: &mut usize) -> (Vec<String>, bool) {
+        let mut faults = Vec::new();
+        while *missed < MISSES {
+            cell.renew();
+            let scenario = self.scenarios[*missed % self.scenarios.len()];
+            let mut round = Round::start(cell, scenario, Some(&self.point));
+            let Some(paused) = round.reach() else {
+                *missed += 1;
+                faults.extend(round.missed());
+                continue;
+            };
+            let found = Found::settled(&mut round.nest, Some(&paused));
+            let cell_name = format!("{:?} {}", round.cell.state.who, round.cell.boundary);
+            let key =
+                |victims: &[Victim]| (self.point.clone(), scenario, cell_name.clone(), victims.to_vec());
+            let is_open = |victims: &Vec<Victim>| {
+                !victims.is_empty() && !tried.lock().unwrap().0.contains(&key(victims))
+            };
+            let open: Vec<_> = found.in_order(&self.choices).into_iter().filter(is_open).collect();
+            let Some(victims) = open.first() else {
+                faults.extend(round.abandon(paused).err());
+                return (faults, false);
+            };
+            tried.lock().unwrap().0.insert(key(victims));
+            let kill = round.kill(&found, victims, paused);
+            let wrong = promises::check(&mut round, &kill);
+            let (name, trace) = (round.name(), round.trace.read());
+            drop(round);
+            let wrong = wrong.into_iter().chain(cell.hurt());
+            faults.extend(wrong.map(|what| format!("{name} {victims:?}: {what}\n    came to {trace:?}")));
+            return (faults, open.iter().any(|other| other != victims));
+        }
+        println!("{}: not come to by {:?}", self.point, self.scenarios);
+        (faults, false)
     }
 }
 

@@ -123,6 +123,15 @@ impl<'c, 'a> Round<'c, 'a> {
         Kill { victims: victims.to_vec(), leader, nobody_guards, let_go, since: Instant::now(), trouble }
     }
 
+    /// After a run that did not come to the point: it has ended, at least.
+    pub(crate) fn missed(mut self) -> Option<String> {
+        let hangs =
+            (!self.nest.is_empty()).then(|| format!("{}: it hangs: {:?}", self.name(), self.nest.left()));
+        let _ = self.nest.program.kill(Signal::KILL);
+        self.cell.state.sweep(&[]);
+        hangs
+    }
+
     /// Ends it for a choice of victims that has been tried already.
     pub(crate) fn abandon(mut self, paused: Paused) -> Result<(), String> {
         let _ = self.nest.program.kill(Signal::KILL);

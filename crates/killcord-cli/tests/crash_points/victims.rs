@@ -14,12 +14,14 @@ pub(crate) enum Victim {
     Leader,
     /// The process that sweeps beside a start.
     Sweeper,
+    /// The keeper that was forked ahead.
+    Spare,
 }
 
-use Victim::{Keeper, Leader, Owner, Sweeper, Warden};
+use Victim::{Keeper, Leader, Owner, Spare, Sweeper, Warden};
 
 /// All three first: whoever is not there at a point is left out.
-pub(crate) const CHOICES: [&[Victim]; 11] = [
+pub(crate) const CHOICES: [&[Victim]; 13] = [
     &[Owner, Warden, Keeper],
     &[Owner],
     &[Warden],
@@ -31,6 +33,8 @@ pub(crate) const CHOICES: [&[Victim]; 11] = [
     &[Keeper, Leader],
     &[Sweeper],
     &[Owner, Sweeper],
+    &[Spare],
+    &[Warden, Spare],
 ];
 
 /// How long everybody has to be what they are before that is taken for the whole picture.
@@ -98,6 +102,18 @@ impl Found {
         choice.iter().copied().filter(|victim| self.get(*victim).is_some()).collect()
     }
 
+    /// Those of each choice that are there, first of the choices of whom everybody is.
+    pub(crate) fn in_order(&self, choices: &[&[Victim]]) -> Vec<Vec<Victim>> {
+        let (whole, part): (Vec<&[Victim]>, Vec<_>) =
+            choices.iter().copied().partition(|choice| self.of(choice).len() == choice.len());
+        whole.into_iter().chain(part).map(|choice| self.of(choice)).collect()
+    }
+
+    /// Whether the owner lives.
+    pub(crate) fn owner_lives(&self) -> bool {
+        self.get(Owner).is_some_and(PinnedProcess::is_alive)
+    }
+
     /// Whether no guard lives: neither the owner nor the warden nor the keeper.
     pub(crate) fn nobody_guards(&self) -> bool {
         [Owner, Warden, Keeper].into_iter().all(|v| self.get(v).is_none_or(|process| !process.is_alive()))
@@ -135,6 +151,7 @@ impl Found {
 fn role(stat: &Stat, paused: Option<&Paused>) -> Option<Victim> {
     match stat.comm.as_str() {
         "killcord-sweep" => return Some(Sweeper),
+        "killcord-spare" => return Some(Spare),
         "killcord-keeper" if paused.is_some() => return Some(Keeper),
         "killcord-warden" if paused.is_none() => return Some(Warden),
         _ => {}
