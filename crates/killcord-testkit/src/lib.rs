@@ -37,6 +37,7 @@ mod running;
 mod scene;
 mod service;
 mod stream;
+pub mod victims;
 mod who;
 
 pub use alone::alone;

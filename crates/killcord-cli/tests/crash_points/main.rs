@@ -25,16 +25,15 @@ mod plan;
 mod promises;
 mod round;
 mod scenario;
-mod victims;
 
 use cell::Cell;
+use killcord_testkit::victims::{CHOICES, Found, Victim};
 use killcord_testkit::{Host, Scene, Who, campaign, points};
 use plan::{Plan, Task, Tried};
 use round::Round;
 use scenario::Scenario;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use victims::Victim;
 
 /// The scenarios that come to each point, in each cell.
 type Reached = Vec<BTreeMap<String, Vec<Scenario>>>;
@@ -114,6 +113,36 @@ fn heavy_whoever_is_killed_at_any_point_the_promises_hold() {
     tried.assert_complete(&reached);
 }
 
+/// Its record is what a sweep finds a job by: with all three killed while it goes, somebody or something would be left
+/// for ever of a job that was struck out too early.
+#[test]
+fn a_job_is_struck_out_only_when_nothing_is_left_of_it() {
+    let points =
+        ["keeper.saw_members", "keeper.kills", "job.forgotten", "job.cleared", "keeper.tells_the_end"];
+    let tried = Mutex::new(Tried::default());
+    let found = in_cells(|_, cell| {
+        let task = |point: &&str| Task::of(point, Scenario::Ends, &CHOICES[..1]).carry_out(cell, &tried);
+        points.iter().flat_map(task).collect::<Vec<_>>()
+    });
+    let found: Vec<String> = found.into_iter().flatten().collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    assert_eq!(tried.into_inner().unwrap().kills(), points.len() * Host::cells().len());
+}
+
+#[test]
+fn what_is_let_go_outlives_an_owner_and_a_warden_that_are_killed_meanwhile() {
+    let points = ["job.released", "keeper.told_of_release", "keeper.has_let_go"];
+    let choices: [&[Victim]; 3] = [&[Victim::Warden], &[Victim::Owner], &[Victim::Owner, Victim::Warden]];
+    let tried = Mutex::new(Tried::default());
+    let found = in_cells(|_, cell| {
+        let task = |point: &&str| Task::of(point, Scenario::Released, &choices).carry_out(cell, &tried);
+        points.iter().flat_map(task).collect::<Vec<_>>()
+    });
+    let found: Vec<String> = found.into_iter().flatten().collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    assert_eq!(tried.into_inner().unwrap().kills(), points.len() * choices.len() * Host::cells().len());
+}
+
 /// The negative control: without the sweep that all three need, this test sees what is left.
 #[test]
 fn what_nobody_sweeps_is_found() {
@@ -124,7 +153,7 @@ fn what_nobody_sweeps_is_found() {
         }
         let mut round = Round::start(cell, Scenario::Ends, Some("keeper.reaped_leader"));
         let paused = round.reach().unwrap();
-        let found = victims::Found::settled(&mut round.nest, Some(&paused));
+        let found = Found::settled(&mut round.nest, Some(&paused));
         let kill = round.kill(&found, &[Victim::Owner, Victim::Warden, Victim::Keeper], paused);
         let faults = promises::check_without_sweep(&mut round, &kill);
         assert!(faults.iter().any(|fault| fault.contains("is left")), "{}: {faults:?}", round.name());

@@ -3,8 +3,8 @@
 use crate::cell::Cell;
 use crate::round::Round;
 use crate::scenario::Scenario;
-use crate::victims::{CHOICES, Found, Victim};
 use crate::{Reached, promises};
+use killcord_testkit::victims::{CHOICES, Found, Victim};
 use killcord_testkit::{Host, campaign, points};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -98,6 +98,12 @@ impl Task {
     /// Every choice.
     pub(crate) fn whole(point: &str, scenarios: Vec<Scenario>) -> Self {
         Self { point: point.to_owned(), scenarios, choices: CHOICES.to_vec(), most: CHOICES.len() }
+    }
+
+    /// Some choices.
+    pub(crate) fn of(point: &str, scenario: Scenario, choices: &[&'static [Victim]]) -> Self {
+        let (choices, most) = (choices.to_vec(), choices.len());
+        Self { point: point.to_owned(), scenarios: vec![scenario], choices, most }
     }
 
     /// The faults that were found. What the harness itself cannot go on from is one.

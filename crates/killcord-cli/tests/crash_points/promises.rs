@@ -2,8 +2,8 @@
 
 use crate::round::{Kill, Round};
 use crate::scenario::{ADOPTED, Scenario};
-use crate::victims::Victim;
 use killcord_testkit::claims::TEN;
+use killcord_testkit::victims::Victim;
 use killcord_testkit::{Alive, Emptied, report};
 use std::time::{Duration, Instant};
 
@@ -123,11 +123,10 @@ fn truth(round: &Round<'_, '_>, kill: &Kill, all: &Emptied, alive: &[Alive]) -> 
     faults
 }
 
-/// What was let go lives to its own end, but for the kernel: the init of a namespace takes it along.
+/// What was let go lives to its own end.
 fn let_go(round: &Round<'_, '_>, kill: &Kill) -> Option<String> {
-    let with_init = round.cell.boundary == "namespace" && kill.victims.contains(&Victim::Keeper);
-    let lives = kill.let_go && !with_init;
-    (lives && !round.scene.path("whole").exists()).then(|| "what was let go was ended".to_owned())
+    let ended = kill.let_go && !round.scene.path("whole").exists();
+    ended.then(|| "what was let go was ended".to_owned())
 }
 
 /// Nothing is left: no claim, at once or after a sweep, no cgroup, nobody of an older job; and it all works again.

@@ -3,9 +3,9 @@
 use crate::cell::Cell;
 use crate::promises;
 use crate::scenario::Scenario;
-use crate::victims::{Found, Victim};
 use killcord_testkit::claims::TEN;
 use killcord_testkit::points::{Gate, Paused, Trace};
+use killcord_testkit::victims::{Found, Victim};
 use killcord_testkit::{Corner, Nest, PinnedProcess, Running, Scene, Signal};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ pub(crate) struct Kill {
     pub(crate) leader: Option<PinnedProcess>,
     /// No guard is left to end anything.
     pub(crate) nobody_guards: bool,
-    /// The warden knows that the job is let go, or will.
+    /// The job is let go, whoever was killed.
     pub(crate) let_go: bool,
     /// From when on the bound counts.
     pub(crate) since: Instant,
@@ -116,11 +116,30 @@ impl<'c, 'a> Round<'c, 'a> {
     pub(crate) fn kill(&mut self, found: &Found, victims: &[Victim], paused: Paused) -> Kill {
         let leader = found.get(Victim::Leader);
         let leader = leader.and_then(|l| PinnedProcess::open(l.pid, |stat| stat.start == l.start));
-        let let_go = self.trace.read().contains_key("keeper.told_of_release");
+        let trace = self.trace.read();
         let trouble = found.kill(victims).err();
         let nobody_guards = found.nobody_guards();
+        let let_go = self.is_let_go(found, |point| trace.contains_key(point));
+        if victims.contains(&Victim::Leader) {
+            // It says nothing any more; what it leaves may be kept.
+            self.leader_over.get_or_insert_with(Instant::now);
+        }
         drop(paused);
         Kill { victims: victims.to_vec(), leader, nobody_guards, let_go, since: Instant::now(), trouble }
+    }
+
+    /// Whether the job is let go, with those who are left now. It is when that is written down and the keeper lives, which
+    /// tells the others. With the keeper dead it is what they know: the owner from the end that it was told of, else the
+    /// warden from what it was told, else the next sweep from the record. An init that dies takes all along.
+    fn is_let_go(&self, found: &Found, came: impl Fn(&str) -> bool) -> bool {
+        let lives = |victim| found.get(victim).is_some_and(PinnedProcess::is_alive);
+        match () {
+            () if lives(Victim::Keeper) => came("job.released"),
+            () if self.cell.boundary == "namespace" => false,
+            () if lives(Victim::Owner) => came("keeper.told_the_end"),
+            () if lives(Victim::Warden) => came("keeper.told_of_release"),
+            () => came("job.released"),
+        }
     }
 
     /// After a run that did not come to the point: it has ended, at least.
@@ -155,12 +174,12 @@ impl<'c, 'a> Round<'c, 'a> {
             self.scenario.members().iter().all(|name| there.iter().any(|id| id.name == *name))
         };
         match (self.scenario, self.acts) {
-            (Scenario::Kept, 1) => {
+            (Scenario::Kept, _) if self.acts == 1 || (self.acts == 0 && self.leader_over.is_some()) => {
                 if self.leader_over.is_none() && self.scene.path("over").exists() {
                     self.leader_over = Some(Instant::now());
                 }
                 if self.leader_over.is_some_and(|since| since.elapsed() >= KEPT_FOR) {
-                    self.acts += 1;
+                    self.acts = 2;
                     let _ = self.nest.program.kill(Signal::INT);
                 }
             }

@@ -280,10 +280,12 @@ impl Keeper<'_> {
     /// The job lives on: the warden is told, and our own death is no longer the leader's reason to end
     /// except through the signal that only the leader itself could disarm.
     fn let_go(&mut self) -> io::Result<()> {
-        self.write_down_release();
-        socket::write(self.status.as_fd(), &Status::Released(self.request.job).to_bytes())?;
-        hooks::point("keeper.told_of_release");
+        // First of all: a warden that hears of this has nothing left to do, and would take the init of a namespace along.
         process::set_parent_death_signal(0)?;
+        self.write_down_release();
+        // A warden that is gone needs no telling, and its end is no reason to end this job any more.
+        let _ = socket::write(self.status.as_fd(), &Status::Released(self.request.job).to_bytes());
+        hooks::point("keeper.told_of_release");
         self.owner = None;
         self.alive = None;
         Ok(())

@@ -1,8 +1,8 @@
 //! One life of the host: to a point, to the kill there, and to its end, with what has to be so then.
 
 use crate::host::{BOUNDARY, ONCE, SCENARIOS, SWEEP, Scenario};
-use crate::victims::{Found, Victim};
 use killcord_testkit::points::{Gate, Paused, Trace};
+use killcord_testkit::victims::{Found, Victim};
 use killcord_testkit::{Corner, Nest, PinnedProcess, Scene, Signal, Who, bin};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use std::collections::BTreeSet;

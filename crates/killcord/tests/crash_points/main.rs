@@ -17,11 +17,9 @@
 
 mod host;
 mod kill;
-#[path = "../../../killcord-cli/tests/crash_points/victims.rs"]
-mod victims;
 
-use crate::victims::{CHOICES, Victim};
 use kill::{Cell, Round};
+use killcord_testkit::victims::{CHOICES, Victim};
 use killcord_testkit::{Host, Scene, campaign, points};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;

@@ -1,16 +1,23 @@
-//! Who can be killed, and who of them is there.
+//! Who of killcord and its job can be killed, and who of them is there.
 
-use killcord_testkit::claims::TEN;
-use killcord_testkit::points::Paused;
-use killcord_testkit::procs::{self, Stat};
-use killcord_testkit::{Nest, PinnedProcess, Signal};
 use std::time::{Duration, Instant};
 
+use crate::claims::TEN;
+use crate::nest::Nest;
+use crate::points::Paused;
+use crate::procs::{self, PinnedProcess, Stat};
+use rustix::process::Signal;
+
+/// A process of ours, by what it is for the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Victim {
+pub enum Victim {
+    /// The program of the nest.
     Owner,
+    /// Its warden, whoever's child that is.
     Warden,
+    /// The keeper of the job that runs.
     Keeper,
+    /// Its program: an executable, or a link, with the name `leader`.
     Leader,
     /// The process that sweeps beside a start.
     Sweeper,
@@ -21,7 +28,7 @@ pub(crate) enum Victim {
 use Victim::{Keeper, Leader, Owner, Spare, Sweeper, Warden};
 
 /// All three first: whoever is not there at a point is left out.
-pub(crate) const CHOICES: [&[Victim]; 13] = [
+pub const CHOICES: [&[Victim]; 13] = [
     &[Owner, Warden, Keeper],
     &[Owner],
     &[Warden],
@@ -43,12 +50,12 @@ const SETTLED_WITHIN: Duration = Duration::from_millis(600);
 
 /// Who is there.
 #[derive(Debug, Default)]
-pub(crate) struct Found(Vec<(Victim, PinnedProcess)>);
+pub struct Found(Vec<(Victim, PinnedProcess)>);
 
 impl Found {
     /// Waits until nobody comes or goes any more while one stands still. A picture that is taken too early only means
     /// another choice of victims.
-    pub(crate) fn settled(nest: &mut Nest, paused: Option<&Paused>) -> Self {
+    pub fn settled(nest: &mut Nest, paused: Option<&Paused>) -> Self {
         let begun = Instant::now();
         let (mut found, mut since) = (Self::look(nest, paused), Instant::now());
         while since.elapsed() < QUIET && begun.elapsed() < SETTLED_WITHIN {
@@ -61,7 +68,8 @@ impl Found {
         found
     }
 
-    pub(crate) fn look(nest: &mut Nest, paused: Option<&Paused>) -> Self {
+    /// Who is there now.
+    pub fn look(nest: &mut Nest, paused: Option<&Paused>) -> Self {
         let mut found = Self::default();
         let (owner, mut above) = (nest.program.pid, vec![nest.running().pid()]);
         let mut keepers = Vec::new();
@@ -93,34 +101,38 @@ impl Found {
         self.0.iter().map(|(role, process)| (*role, process.pid)).collect()
     }
 
-    pub(crate) fn get(&self, victim: Victim) -> Option<&PinnedProcess> {
+    /// The first that is this.
+    pub fn get(&self, victim: Victim) -> Option<&PinnedProcess> {
         self.0.iter().find(|(role, _)| *role == victim).map(|(_, process)| process)
     }
 
     /// Those of a choice that are there.
-    pub(crate) fn of(&self, choice: &[Victim]) -> Vec<Victim> {
+    pub fn of(&self, choice: &[Victim]) -> Vec<Victim> {
         choice.iter().copied().filter(|victim| self.get(*victim).is_some()).collect()
     }
 
     /// Those of each choice that are there, first of the choices of whom everybody is.
-    pub(crate) fn in_order(&self, choices: &[&[Victim]]) -> Vec<Vec<Victim>> {
+    pub fn in_order(&self, choices: &[&[Victim]]) -> Vec<Vec<Victim>> {
         let (whole, part): (Vec<&[Victim]>, Vec<_>) =
             choices.iter().copied().partition(|choice| self.of(choice).len() == choice.len());
         whole.into_iter().chain(part).map(|choice| self.of(choice)).collect()
     }
 
     /// Whether the owner lives.
-    pub(crate) fn owner_lives(&self) -> bool {
+    pub fn owner_lives(&self) -> bool {
         self.get(Owner).is_some_and(PinnedProcess::is_alive)
     }
 
     /// Whether no guard lives: neither the owner nor the warden nor the keeper.
-    pub(crate) fn nobody_guards(&self) -> bool {
+    pub fn nobody_guards(&self) -> bool {
         [Owner, Warden, Keeper].into_iter().all(|v| self.get(v).is_none_or(|process| !process.is_alive()))
     }
 
     /// Kills these at the same instant: all are stopped first, so that none acts upon the end of another.
-    pub(crate) fn kill(&self, victims: &[Victim]) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// Who does not stop, or not die.
+    pub fn kill(&self, victims: &[Victim]) -> Result<(), String> {
         let processes: Vec<_> = victims.iter().filter_map(|victim| self.get(*victim)).collect();
         let until = Instant::now() + TEN;
         if processes.len() > 1 {
