@@ -118,14 +118,15 @@ impl Found {
         whole.into_iter().chain(part).map(|choice| self.of(choice)).collect()
     }
 
-    /// Whether the owner lives.
-    pub fn owner_lives(&self) -> bool {
-        self.get(Owner).is_some_and(PinnedProcess::is_alive)
+    /// Whether this one was there and is none of these: not whether it lives now, since it may have acted upon their end
+    /// and be done.
+    pub fn is_left(&self, victim: Victim, victims: &[Victim]) -> bool {
+        self.get(victim).is_some() && !victims.contains(&victim)
     }
 
-    /// Whether no guard lives: neither the owner nor the warden nor the keeper.
-    pub fn nobody_guards(&self) -> bool {
-        [Owner, Warden, Keeper].into_iter().all(|v| self.get(v).is_none_or(|process| !process.is_alive()))
+    /// Whether no guard is left: neither the owner nor the warden nor the keeper.
+    pub fn nobody_guards(&self, victims: &[Victim]) -> bool {
+        [Owner, Warden, Keeper].into_iter().all(|guard| !self.is_left(guard, victims))
     }
 
     /// Kills these at the same instant: all are stopped first, so that none acts upon the end of another.

@@ -185,7 +185,7 @@ impl<'c, 'a> Round<'c, 'a> {
         let leader = leader.and_then(|l| PinnedProcess::open(l.pid, |stat| stat.start == l.start));
         let third_begun = self.said().contains("third begins");
         let mut faults: Vec<String> = found.kill(victims).err().into_iter().collect();
-        let nobody_guards = found.nobody_guards() && self.cell.boundary != "namespace";
+        let nobody_guards = found.nobody_guards(victims) && self.cell.boundary != "namespace";
         drop(paused);
         let since = Instant::now();
         if nobody_guards {
@@ -195,7 +195,7 @@ impl<'c, 'a> Round<'c, 'a> {
             faults.extend(self.cell.sweep());
         }
         let owner_lives = !victims.contains(&Victim::Owner) && self.scenario != Scenario::LosesOwner;
-        let at_once = victims.contains(&Victim::Owner) || !found.owner_lives();
+        let at_once = !found.is_left(Victim::Owner, victims);
         let limit = if at_once { BOUND } else { OWNER_GOES_ON };
         faults.extend(self.go_on(since + limit, !at_once));
         if owner_lives {
