@@ -13,6 +13,7 @@
 //! The short form takes each point once with all three guards and once with another choice, each time in one cell;
 //! `KILLCORD_CAMPAIGN=full` takes every point with every choice in every cell, in two of the scenarios that come there:
 //! `KILLCORD_CAMPAIGN=full cargo nextest run --profile campaign -p killcord-cli --features test-hooks --test crash_points`.
+//! `KILLCORD_POINT=keeper.kills` takes that point alone, with every scenario, choice and cell.
 
 #![expect(
     clippy::unwrap_used,
@@ -27,6 +28,7 @@ mod round;
 mod scenario;
 
 use cell::Cell;
+use killcord_testkit::claims::{TEN, until};
 use killcord_testkit::victims::{CHOICES, Found, Victim};
 use killcord_testkit::{Host, Scene, Who, campaign, points};
 use plan::{Plan, Task, Tried};
@@ -97,7 +99,7 @@ fn heavy_whoever_is_killed_at_any_point_the_promises_hold() {
     .collect();
     let mut tried = tried.into_inner().unwrap();
     // What the turn of the dice has left out.
-    for task in Plan::what_is_missing(&tried) {
+    for task in plan.what_is_missing(&tried) {
         let mutex = Mutex::new(std::mem::take(&mut tried));
         let home = Scene::new();
         let (who, boundary) = Host::cells()[0];
@@ -110,7 +112,7 @@ fn heavy_whoever_is_killed_at_any_point_the_promises_hold() {
     println!("{}", tried.coverage());
     campaign::report("crash points", &tried.size(), found.len());
     assert!(found.is_empty(), "{} of {} kills:\n{}", found.len(), tried.kills(), found.join("\n"));
-    tried.assert_complete(&reached);
+    plan.assert_complete(&tried, &reached);
 }
 
 /// Its record is what a sweep finds a job by: with all three killed while it goes, somebody or something would be left
@@ -143,6 +145,27 @@ fn what_is_let_go_outlives_an_owner_and_a_warden_that_are_killed_meanwhile() {
     assert_eq!(tried.into_inner().unwrap().kills(), points.len() * choices.len() * Host::cells().len());
 }
 
+/// Its word to go and its death are heard of at once, by a keeper that stands before it has looked for either.
+#[test]
+fn a_job_whose_owner_dies_with_its_word_to_go_does_not_run_on() {
+    let found = in_cells(|_, cell| {
+        let mut faults = Vec::new();
+        for victims in [&[Victim::Owner][..], &[Victim::Owner, Victim::Warden]] {
+            let mut round = Round::start(cell, Scenario::Acknowledged, Some("keeper.armed"));
+            let paused = round.reach().unwrap();
+            // What it waits for after its order is the keeper's next word.
+            until(TEN, "an order to go", || round.trace.read().contains_key("owner.orders"));
+            let found = Found::settled(&mut round.nest, Some(&paused));
+            let kill = round.kill(&found, victims, paused);
+            let wrong = promises::check(&mut round, &kill);
+            faults.extend(wrong.into_iter().map(|what| format!("{} {victims:?}: {what}", round.name())));
+        }
+        faults
+    });
+    let found: Vec<String> = found.into_iter().flatten().collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
 /// The negative control: without the sweep that all three need, this test sees what is left.
 #[test]
 fn what_nobody_sweeps_is_found() {
@@ -160,20 +183,4 @@ fn what_nobody_sweeps_is_found() {
         drop(round);
         assert_eq!(cell.state.sweep(&[])["failed"], 0);
     });
-}
-
-/// For a look at one point: `KILLCORD_POINT=keeper.kills`, every scenario, choice and cell, as long as there is one.
-#[test]
-fn heavy_the_point_that_was_asked_for() {
-    let Some(point) = std::env::var("KILLCORD_POINT").ok() else { return };
-    let reached = look_around();
-    let tried = Mutex::new(Tried::default());
-    let found = in_cells(|n, cell| {
-        let scenarios = reached[n].get(&point).cloned().unwrap_or_default();
-        let tasks = scenarios.into_iter().map(|scenario| Task::whole(&point, vec![scenario]));
-        tasks.flat_map(|task| task.carry_out(cell, &tried)).collect::<Vec<_>>()
-    });
-    let found: Vec<String> = found.into_iter().flatten().collect();
-    println!("{}", tried.into_inner().unwrap().coverage());
-    assert!(found.is_empty(), "{}", found.join("\n"));
 }

@@ -123,7 +123,8 @@ impl Keeper<'_> {
         }
     }
 
-    /// Clones the leader into the boundary.
+    /// Clones the leader into the boundary. What became of that is the next event, before those that wait already: the
+    /// end of an owner that is heard of together with its word to go must find a job that runs, and not one that will.
     pub(super) fn start_leader(&mut self, events: &mut VecDeque<Event>) {
         let given = match std::mem::replace(&mut self.start, Start::Known) {
             Start::Waiting(given) => given,
@@ -135,7 +136,7 @@ impl Keeper<'_> {
         };
         hooks::point("keeper.writes_down");
         if let Err(refusal) = self.write_down() {
-            return events.push_back(Event::NotStarted(refusal));
+            return events.push_front(Event::NotStarted(refusal));
         }
         hooks::point("keeper.clones");
         match self.clone_leader(&given) {
@@ -144,7 +145,7 @@ impl Keeper<'_> {
                 hooks::point("keeper.cloned");
                 self.seen.started_at = Some(crate::numbers::now());
                 self.start = Start::Executing { leader, paths, given };
-                events.push_back(Event::Cloned);
+                events.push_front(Event::Cloned);
                 self.prepare_for_the_end();
             }
             Err(e) if self.weaken(&e) => {
@@ -153,7 +154,7 @@ impl Keeper<'_> {
             }
             Err(e) => {
                 let errno = e.raw_os_error().unwrap_or(EINVAL);
-                events.push_back(Event::NotStarted(self.refusal(Stage::Leader, errno, Vec::new())));
+                events.push_front(Event::NotStarted(self.refusal(Stage::Leader, errno, Vec::new())));
             }
         }
     }
