@@ -167,6 +167,11 @@ impl<'c, 'a> Round<'c, 'a> {
     pub(crate) fn abandon(mut self, paused: Paused) -> Result<(), String> {
         let _ = self.nest.program.kill(Signal::KILL);
         drop(paused);
+        if !self.nest.program.wait_gone(TEN) {
+            return Err(format!("{}: abandoned, it does not die", self.name()));
+        }
+        // Its guards may have been killed by the scenario.
+        self.cell.state.sweep(&[]);
         let limit = self.limit(true, true, false);
         let ended = self.nest.wait_empty(limit).map_err(|e| format!("{}: abandoned: {e}", self.name()));
         self.cell.state.sweep(&[]);

@@ -174,7 +174,9 @@ impl<'c, 'a> Round<'c, 'a> {
     pub(crate) fn abandon(mut self, paused: Paused) -> Vec<String> {
         let _ = self.nest.program.kill(Signal::KILL);
         drop(paused);
-        let mut faults = self.go_on(Instant::now() + BOUND, false);
+        // Its guards may have been killed by the scenario.
+        let mut faults = self.cell.sweep();
+        faults.extend(self.go_on(Instant::now() + BOUND, false));
         faults.extend(self.cell.sweep());
         faults
     }
