@@ -23,7 +23,7 @@ struct Task {
     most: usize,
 }
 
-trials![heavy_whoever_is_killed_beside_a_library_the_promises_hold];
+trials![heavy_whoever_is_killed_beside_a_library_the_promises_hold,];
 
 fn in_cells<T: Send>(work: impl Fn(usize, &Cell<'_>) -> T + Sync) -> Vec<T> {
     let work = &work;
