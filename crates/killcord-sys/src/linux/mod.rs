@@ -20,6 +20,8 @@ pub mod mark;
 mod mountinfo;
 pub mod namespace;
 mod oom;
+#[cfg(feature = "test-hooks")]
+pub mod pause;
 pub mod pidfd;
 pub mod place;
 pub mod poll;
