@@ -2,19 +2,24 @@
 
 use super::cycle::{self, Aim, ERRNOS, Ends, Errno, Members, Place, ROLES, Role};
 use super::{judge, worker};
-use killcord_testkit::{Host, Who, campaign};
+use killcord_testkit::claims::TEN;
+use killcord_testkit::{Host, Scene, Who, bin, campaign, run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// How long a sample takes.
 const SAMPLE: Duration = Duration::from_secs(40);
 /// How often the calls of a cycle are counted, since the times of wake-ups vary; the most is what counts.
 const COUNTS: usize = 3;
-/// So many calls of one name by one process fail, one at a time; those after them are rounds of a loop over `/proc`.
-const OCCURRENCES: usize = 24;
+/// So many calls at the beginning and at the end of a long count are all tried. Those between them are rounds of a
+/// loop over the table of processes, as many as the machine has: each eleventh is.
+const ENDS: [usize; 2] = [350, 250];
+/// The same for the calls of one name, of whose middle nothing is tried.
+const ENDS_OF_NAME: [usize; 2] = [16, 8];
 
 /// One thing to try.
 #[derive(Debug, Clone)]
@@ -98,7 +103,9 @@ impl Plan {
         let mut cases = Vec::new();
         for ((place, role), total) in totals {
             let case = |nth| Case { place, aim: Aim::kill(role, nth), key: (place, format!("{role:?}")) };
-            cases.extend((1..=total).map(case));
+            let [first, last] = ENDS;
+            let all = (1..=total).filter(|nth| *nth <= first || nth + last > total || nth % 11 == 0);
+            cases.extend(all.map(case));
         }
         Self::new(cases)
     }
@@ -106,15 +113,22 @@ impl Plan {
     /// Each call fails, with each error.
     pub(crate) fn of_errors() -> Self {
         let (names, _) = count();
+        let runtime = before_main();
         let mut cases = Vec::new();
         let mut everywhere: BTreeMap<Place, BTreeSet<String>> = BTreeMap::new();
         for ((place, role), calls) in names {
             for (call, n) in calls {
                 everywhere.entry(place).or_default().insert(call.clone());
-                for errno in ERRNOS.into_iter().filter(|errno| is_asked(role, &call, *errno)) {
+                if CANNOT_FAIL.contains(&call.as_str()) {
+                    continue;
+                }
+                let begin = if role == Role::Owner { runtime.get(&call).map_or(0, |n| *n) } else { 0 };
+                let [first, last] = ENDS_OF_NAME;
+                for errno in ERRNOS {
                     let key = (place, format!("{role:?} {call}"));
                     let case = |nth| Case { place, aim: Aim::error(role, &call, nth, errno), key: key.clone() };
-                    cases.extend((1..=n.min(OCCURRENCES)).map(case));
+                    let all = (begin + 1..=n).filter(|nth| *nth <= begin + first || nth + last > n);
+                    cases.extend(all.map(case));
                 }
             }
         }
@@ -138,6 +152,13 @@ impl Plan {
             *of.entry(case.key.clone()).or_insert(0) += 1;
         }
         shuffle(&mut cases, campaign::seed());
+        // One of each key, then a second one of each: a sample has something of everything.
+        let mut ranks: BTreeMap<(Place, String), usize> = BTreeMap::new();
+        cases.sort_by_cached_key(|case| {
+            let rank = ranks.entry(case.key.clone()).or_default();
+            *rank += 1;
+            *rank
+        });
         Self { cases, of }
     }
 
@@ -206,9 +227,41 @@ const OPTIONAL: [&str; 16] = [
     "waitid",
 ];
 
-/// Whether a failure of this call asks anything of killcord.
-fn is_asked(_: Role, call: &str, _: Errno) -> bool {
-    !["exit", "exit_group", "rt_sigreturn"].contains(&call)
+/// Calls that have no error to return by their definition; `brk` returns the old end of the heap when it fails; who
+/// exits does not return at all, and the return from a signal has no result of its own.
+const CANNOT_FAIL: [&str; 13] = [
+    "brk",
+    "exit",
+    "exit_group",
+    "getegid",
+    "geteuid",
+    "getgid",
+    "getpgrp",
+    "getpid",
+    "getppid",
+    "gettid",
+    "getuid",
+    "rt_sigreturn",
+    "umask",
+];
+
+/// What the C library and the language's runtime ask for before `main`, which they cannot do without: the calls that
+/// `killcord` has in common with a program that does nothing.
+fn before_main() -> BTreeMap<String, usize> {
+    let scene = Scene::new();
+    let count = |name: &str, program: &Path| {
+        let mut command = Command::new(bin("kc-inject"));
+        run(command.arg(scene.path(name)).args(["count", "--"]).arg(program), TEN);
+        calls(&scene.path(name))
+    };
+    let nothing = count("nothing", &bin("kc-tiny"));
+    let ours = count("ours", Path::new(env!("CARGO_BIN_EXE_killcord")));
+    let mut common = BTreeMap::new();
+    for ((_, call), _) in ours.into_iter().zip(nothing).take_while(|(one, other)| one == other) {
+        *common.entry(call).or_insert(0) += 1;
+    }
+    assert!(common.values().sum::<usize>() >= 10, "{common:?}");
+    common
 }
 
 /// `splitmix64`, and the shuffle of Fisher and Yates: the same for the same seed.

@@ -4,7 +4,8 @@
 //! AIM is `count`, or `WHO:CALL:N:ACTION`. WHO is a process by its descent: `0` is the program, `0.1` the first
 //! process that it starts, `0.1.2` the second one of that; `*` is every process. CALL is the name of a system call or
 //! `*`; N counts those calls of that process from 1. ACTION is `kill` (SIGKILL before the call is made), `error=NUMBER`
-//! (the call is not made, and fails so) or `always=NUMBER` (this one and all later ones).
+//! (the call is not made, and fails so) or `always=NUMBER` (this one and all later ones). A `close` is made, and fails
+//! nevertheless, as the kernel has it: the descriptor is gone, whatever it says.
 //!
 //! What `strace` cannot do is to tell one followed process from another: its `when=` counts for each of them, so that
 //! the warden and the keeper would both be hit. The rest is what `strace -f` does.
@@ -223,7 +224,9 @@ impl Tracer {
             Action::Kill => kill_process(pid, Signal::KILL).map_err(Into::into),
             Action::Fail { errno, .. } => {
                 tracee.fails = Some(errno);
-                trace::prevent(pid)?;
+                if call != "close" {
+                    trace::prevent(pid)?;
+                }
                 trace::resume(pid, 0)
             }
         }
