@@ -29,6 +29,9 @@ pub(crate) fn faults(place: Place, aim: &Aim, seen: &Outcome) -> Vec<String> {
     if seen.stderr.contains("panicked") {
         faults.push("a panic".to_owned());
     }
+    if seen.stdout.matches("ready").count() > 1 {
+        faults.push("the program was started twice".to_owned());
+    }
     let killed_owner = aim.is_kill() && aim.hits(Role::Owner) && seen.hit.is_some();
     if !killed_owner {
         faults.extend(untrue(place, seen));

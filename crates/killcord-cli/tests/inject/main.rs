@@ -30,7 +30,7 @@ mod judge;
 mod plan;
 mod worker;
 
-use cycle::Aim;
+use cycle::{Aim, ERRNOS, Ends, Members, Place, Role};
 use killcord_testkit::claims::TEN;
 use killcord_testkit::{Host, Need, Scene, Who, bin, run, skip};
 use plan::Plan;
@@ -54,11 +54,42 @@ fn heavy_a_system_call_that_fails_leaves_nothing_and_no_untrue_word() {
     Plan::of_errors().carry_out("failing system calls", "errors");
 }
 
+/// Tries one call of one process, in each of its places and with each error, where that was once a fault.
+fn every(boundary: &'static str, ends: Ends, role: Role, call: &str) {
+    let place = Place { who: Who::here()[0], boundary, ends };
+    let counted = cycle::run(place, &Aim::count(), Members::All, TEN);
+    let of_role = |(who, name): &&(String, String)| who == role.descent() && name == call;
+    let calls = counted.calls.iter().filter(of_role).count();
+    assert!(calls > 0, "{role:?} makes no {call} on {boundary}: {counted:?}");
+    for nth in 1..=calls {
+        for errno in ERRNOS {
+            let aim = Aim::error(role, call, nth, errno);
+            let outcome = cycle::run(place, &aim, Members::All, TEN + TEN);
+            assert_eq!(judge::faults(place, &aim, &outcome), [""; 0], "{place} {}: {outcome:?}", aim.0);
+        }
+    }
+}
+
+#[test]
+fn a_job_is_ended_though_the_process_table_could_not_be_opened_when_it_began() {
+    every("tree", Ends::ByTimeout, Role::Keeper, "open");
+}
+
+#[test]
+fn a_leader_that_was_made_is_not_made_again_whatever_fails_after_it() {
+    every("group", Ends::ByItself, Role::Keeper, "rt_sigprocmask");
+}
+
+#[test]
+fn a_leader_that_cannot_tie_its_life_to_its_keepers_says_so() {
+    every("tree", Ends::ByItself, Role::Leader, "prctl");
+}
+
 /// What left the group outlives everything on `group`: the very look that passes elsewhere says so.
 #[test]
 fn the_same_look_finds_what_a_weak_boundary_leaves() {
-    let place = cycle::Place { who: Who::here()[0], boundary: "group", ends: cycle::Ends::ByItself };
-    let escapes = cycle::Members::WithEscapee;
+    let place = Place { who: Who::here()[0], boundary: "group", ends: Ends::ByItself };
+    let escapes = Members::WithEscapee;
     let outcome = cycle::run(place, &Aim::count(), escapes, std::time::Duration::from_secs(2));
     let faults = judge::faults(place, &Aim::count(), &outcome);
     assert!(faults.iter().any(|fault| fault.contains("left")), "{faults:?}");
@@ -68,9 +99,9 @@ fn the_same_look_finds_what_a_weak_boundary_leaves() {
 /// And an untrue word is noticed as well: a report that says more than there was.
 #[test]
 fn an_untrue_word_is_noticed() {
-    let place = cycle::Place { who: Who::here()[0], boundary: "tree", ends: cycle::Ends::ByItself };
+    let place = Place { who: Who::here()[0], boundary: "tree", ends: Ends::ByItself };
     let limit = std::time::Duration::from_secs(10);
-    let outcome = cycle::run(place, &Aim::count(), cycle::Members::All, limit);
+    let outcome = cycle::run(place, &Aim::count(), Members::All, limit);
     assert_eq!(judge::faults(place, &Aim::count(), &outcome), [""; 0], "{outcome:?}");
     let lies: [(&str, fn(&mut cycle::Outcome)); 6] = [
         ("a success", |outcome| outcome.code = 0),
