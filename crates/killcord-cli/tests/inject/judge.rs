@@ -43,7 +43,8 @@ pub(crate) fn faults(place: Place, aim: &Aim, seen: &Outcome) -> Vec<String> {
 
 /// What killcord said that was not so, or did not say.
 fn untrue(place: Place, seen: &Outcome) -> Option<String> {
-    let says = |text: &str| seen.stderr.lines().any(|line| line.starts_with("killcord: ") && line.contains(text));
+    let says =
+        |text: &str| seen.stderr.lines().any(|line| line.starts_with("killcord: ") && line.contains(text));
     if matches!(seen.code, 125..=127) {
         // Nothing ran: nobody was there, and it is said why.
         let ran = seen.recorded > 0 || seen.stdout.contains("ready");

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// How long a sample takes.
-const SAMPLE: Duration = Duration::from_secs(40);
+const SAMPLE: Duration = Duration::from_secs(25);
 /// How often the calls of a cycle are counted, since the times of wake-ups vary; the most is what counts.
 const COUNTS: usize = 3;
 /// So many calls at the beginning and at the end of a long count are all tried. Those between them are rounds of a
@@ -126,7 +126,8 @@ impl Plan {
                 let [first, last] = ENDS_OF_NAME;
                 for errno in ERRNOS {
                     let key = (place, format!("{role:?} {call}"));
-                    let case = |nth| Case { place, aim: Aim::error(role, &call, nth, errno), key: key.clone() };
+                    let case =
+                        |nth| Case { place, aim: Aim::error(role, &call, nth, errno), key: key.clone() };
                     let all = (begin + 1..=n).filter(|nth| *nth <= begin + first || nth + last > n);
                     cases.extend(all.map(case));
                 }
@@ -182,15 +183,15 @@ impl Plan {
         let mut reached: BTreeMap<&(Place, String), (usize, usize)> = BTreeMap::new();
         let mut codes: BTreeMap<i32, usize> = BTreeMap::new();
         for (number, one) in tried {
-            let (hits, tries) = reached.entry(&self.cases[*number].key).or_default();
-            *hits += usize::from(one.hit);
-            *tries += 1;
+            let counts = reached.entry(&self.cases[*number].key).or_default();
+            counts.0 += usize::from(one.hit);
+            counts.1 += 1;
             *codes.entry(one.code).or_default() += 1;
         }
         let mut lines: BTreeMap<Place, Vec<String>> = BTreeMap::new();
         for (key, all) in &self.of {
-            let (hits, tries) = reached.get(key).copied().unwrap_or_default();
-            lines.entry(key.0).or_default().push(format!("{} {hits}/{tries}/{all}", key.1));
+            let (hit, attempted) = reached.get(key).copied().unwrap_or_default();
+            lines.entry(key.0).or_default().push(format!("{} {hit}/{attempted}/{all}", key.1));
         }
         println!("coverage, as hit/tried/possible:");
         for (place, parts) in lines {

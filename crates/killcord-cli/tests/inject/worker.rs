@@ -3,7 +3,7 @@
 use super::cycle::{self, Members};
 use super::judge;
 use super::plan::{Case, Tried};
-use killcord_testkit::claims::{TEN, State};
+use killcord_testkit::claims::{State, TEN};
 use killcord_testkit::{Nest, Pinned, Running, Scene, Who, bin};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
