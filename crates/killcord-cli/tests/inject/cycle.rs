@@ -1,7 +1,9 @@
 //! One start, run and end of `killcord run` under the injector, and all that was seen of it.
 
 use killcord_testkit::claims::State;
-use killcord_testkit::{Corner, Killcord, PinnedProcess, Running, Scene, Signal, Who, bin, life, procs};
+use killcord_testkit::{
+    Corner, Killcord, PinnedProcess, Running, Scene, Signal, Who, bin, example, life, procs,
+};
 use std::fmt;
 use std::fs;
 use std::process::Command;
@@ -19,6 +21,9 @@ pub(crate) enum Ends {
     ByItself,
     /// It is ordered to: its time is up.
     ByTimeout,
+    /// By itself, and its owner is a program that links the library, with a warden that is executed and a keeper that is
+    /// forked ahead: the example `tool_call`.
+    InLibrary,
 }
 
 /// Where and how a job runs.
@@ -41,6 +46,17 @@ impl Place {
         match self.ends {
             Ends::ByItself => CODE,
             Ends::ByTimeout => 124,
+            Ends::InLibrary => 0,
+        }
+    }
+
+    /// Who can be hit there.
+    pub(crate) fn roles(self) -> &'static [Role] {
+        match self.ends {
+            Ends::ByItself | Ends::ByTimeout => &[Role::Owner, Role::Warden, Role::Keeper, Role::Leader],
+            Ends::InLibrary => {
+                &[Role::Owner, Role::Between, Role::Warden, Role::Keeper, Role::Leader, Role::Spare]
+            }
         }
     }
 }
@@ -54,12 +70,12 @@ impl Aim {
         Self("count".to_owned())
     }
 
-    pub(crate) fn kill(role: Role, nth: usize) -> Self {
-        Self(format!("{}:*:{nth}:kill", role.descent()))
+    pub(crate) fn kill(place: Place, role: Role, nth: usize) -> Self {
+        Self(format!("{}:*:{nth}:kill", role.descent(place)))
     }
 
-    pub(crate) fn error(role: Role, call: &str, nth: usize, errno: Errno) -> Self {
-        Self(format!("{}:{call}:{nth}:error={}", role.descent(), errno.number()))
+    pub(crate) fn error(place: Place, role: Role, call: &str, nth: usize, errno: Errno) -> Self {
+        Self(format!("{}:{call}:{nth}:error={}", role.descent(place), errno.number()))
     }
 
     /// As on a kernel that has no such call, or under a filter.
@@ -71,8 +87,8 @@ impl Aim {
         self.0.ends_with(":kill")
     }
 
-    pub(crate) fn hits(&self, role: Role) -> bool {
-        self.0.split(':').next() == Some(role.descent())
+    pub(crate) fn hits_owner(&self) -> bool {
+        self.0.starts_with("0:")
     }
 }
 
@@ -84,18 +100,23 @@ pub(crate) enum Role {
     Keeper,
     /// The job's first process, between its clone and its exec.
     Leader,
+    /// Who starts the warden of a library, and ends.
+    Between,
+    /// A keeper without a job.
+    Spare,
 }
 
-pub(crate) const ROLES: [Role; 4] = [Role::Owner, Role::Warden, Role::Keeper, Role::Leader];
-
 impl Role {
-    /// `killcord run` forks its warden first, that its keeper, that its leader.
-    pub(crate) fn descent(self) -> &'static str {
-        match self {
-            Self::Owner => "0",
-            Self::Warden => "0.1",
-            Self::Keeper => "0.1.1",
-            Self::Leader => "0.1.1.1",
+    /// `killcord run` forks its warden first, that its keeper, that its leader. A library has its warden started by
+    /// a process that ends at once, and that warden forks a spare after the keeper.
+    pub(crate) fn descent(self, place: Place) -> &'static str {
+        match (self, place.ends) {
+            (Self::Owner, _) => "0",
+            (Self::Between, _) | (Self::Warden, Ends::ByItself | Ends::ByTimeout) => "0.1",
+            (Self::Warden, Ends::InLibrary) | (Self::Keeper, Ends::ByItself | Ends::ByTimeout) => "0.1.1",
+            (Self::Keeper, Ends::InLibrary) | (Self::Leader, Ends::ByItself | Ends::ByTimeout) => "0.1.1.1",
+            (Self::Leader, Ends::InLibrary) => "0.1.1.1.1",
+            (Self::Spare, _) => "0.1.1.2",
         }
     }
 }
@@ -212,22 +233,25 @@ pub(crate) fn run(place: Place, aim: &Aim, members: Members, limit: Duration) ->
 }
 
 fn command(scene: &Scene, state: &State<'_>, place: Place, aim: &Aim, members: Members) -> Command {
-    let killcord = Killcord::new(env!("CARGO_BIN_EXE_killcord")).run(scene, place.who, place.boundary);
     let mut command = scene.command(place.who, bin("kc-nest"));
-    // The words of the user's change, if there are some, are the nest's.
-    let own = killcord.get_args().skip_while(|arg| *arg != "run");
     command.arg(bin("kc-inject")).arg(scene.path("log")).arg(&aim.0).arg("--");
-    command.arg(Killcord::new(env!("CARGO_BIN_EXE_killcord")).path()).args(own);
-    if place.ends == Ends::ByTimeout {
-        command.args(["--timeout", TIMEOUT]);
+    if place.ends == Ends::InLibrary {
+        command.arg(example("killcord", "tool_call"));
+    } else {
+        command.arg(Killcord::new(env!("CARGO_BIN_EXE_killcord")).path()).args(["run", "--boundary"]);
+        command.arg(place.boundary).arg("--report").arg(scene.path("report"));
+        if place.ends == Ends::ByTimeout {
+            command.args(["--timeout", TIMEOUT]);
+        }
+        command.arg("--");
     }
     let only = match (place.boundary, members) {
         ("group", Members::All) => "plain",
         ("group", Members::WithEscapee) => "plain,setsid",
         _ => "plain,setsid,daemon,bare",
     };
-    command.arg("--").arg(bin("kc-payload")).args(["--only", only]);
-    if place.ends == Ends::ByItself {
+    command.arg(bin("kc-payload")).args(["--only", only]);
+    if place.ends != Ends::ByTimeout {
         command.args(["--leader", "exit", "--code", &CODE.to_string()]);
     }
     command.env("KILLCORD_STATE_DIR", &state.path);

@@ -1,6 +1,6 @@
 //! Whether what was seen is what is promised.
 
-use super::cycle::{Aim, CODE, Ends, Outcome, Place, Role};
+use super::cycle::{Aim, CODE, Ends, Outcome, Place};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -33,8 +33,10 @@ pub(crate) fn faults(place: Place, aim: &Aim, seen: &Outcome) -> Vec<String> {
     if seen.stdout.matches("ready").count() > 1 {
         faults.push("the program was started twice".to_owned());
     }
-    let killed_owner = aim.is_kill() && aim.hits(Role::Owner) && seen.hit.is_some();
-    if !killed_owner {
+    let killed_owner = aim.is_kill() && aim.hits_owner() && seen.hit.is_some();
+    if !killed_owner && place.ends == Ends::InLibrary {
+        faults.extend(untrue_in_library(seen));
+    } else if !killed_owner {
         faults.extend(untrue(place, seen));
     } else if seen.code != 137 {
         faults.push(format!("the owner was killed, and exited with {}", seen.code));
@@ -81,4 +83,22 @@ fn untrue(place: Place, seen: &Outcome) -> Option<String> {
         _ => false,
     };
     (!is_so).then(|| format!("status {} with the cause {cause}", seen.code))
+}
+
+/// What a program said that links the library: the example says how its job ended, and `main` says an error.
+fn untrue_in_library(seen: &Outcome) -> Option<String> {
+    if seen.stdout.contains("; Empty(") && !seen.alive_at_end.is_empty() {
+        return Some(format!("empty was said while {:?} lived", seen.alive_at_end));
+    }
+    let ended = |how: &str| seen.stdout.contains(&format!("[{how} in "));
+    let is_so = match seen.code {
+        0 if ended(&format!("exit status {CODE}")) => seen.stdout.contains("ready"),
+        // Asked to end, or killed, with its guard; or slow.
+        0 => ["exit status 143", "exit status 137", "exit status 1", "its guards were killed", "timed out"]
+            .into_iter()
+            .any(ended),
+        1 => seen.stderr.starts_with("Error: "),
+        _ => false,
+    };
+    (!is_so).then(|| format!("status {} and {:?}", seen.code, seen.stdout))
 }

@@ -59,12 +59,12 @@ fn heavy_a_system_call_that_fails_leaves_nothing_and_no_untrue_word() {
 fn every(boundary: &'static str, ends: Ends, role: Role, call: &str) {
     let place = Place { who: Who::here()[0], boundary, ends };
     let counted = cycle::run(place, &Aim::count(), Members::All, TEN);
-    let of_role = |(who, name): &&(String, String)| who == role.descent() && name == call;
+    let of_role = |(who, name): &&(String, String)| who == role.descent(place) && name == call;
     let calls = counted.calls.iter().filter(of_role).count();
     assert!(calls > 0, "{role:?} makes no {call} on {boundary}: {counted:?}");
     for nth in 1..=calls {
         for errno in ERRNOS {
-            let aim = Aim::error(role, call, nth, errno);
+            let aim = Aim::error(place, role, call, nth, errno);
             let outcome = cycle::run(place, &aim, Members::All, TEN + TEN);
             assert_eq!(judge::faults(place, &aim, &outcome), [""; 0], "{place} {}: {outcome:?}", aim.0);
         }
@@ -91,7 +91,7 @@ fn a_leader_that_cannot_tie_its_life_to_its_keepers_says_so() {
 fn the_same_look_finds_what_a_weak_boundary_leaves() {
     let place = Place { who: Who::here()[0], boundary: "group", ends: Ends::ByItself };
     let escapes = Members::WithEscapee;
-    let outcome = cycle::run(place, &Aim::count(), escapes, std::time::Duration::from_secs(2));
+    let outcome = cycle::run(place, &Aim::count(), escapes, std::time::Duration::from_secs(8));
     let faults = judge::faults(place, &Aim::count(), &outcome);
     assert!(faults.iter().any(|fault| fault.contains("left")), "{faults:?}");
     assert!(outcome.left.iter().any(|left| left.contains("kc-payload")), "{:?}", outcome.left);

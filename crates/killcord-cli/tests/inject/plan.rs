@@ -1,9 +1,9 @@
 //! What there is to be tried, what of it is, and what was reached.
 
-use super::cycle::{self, Aim, ERRNOS, Ends, Errno, Members, Place, ROLES, Role};
+use super::cycle::{self, Aim, ERRNOS, Ends, Errno, Members, Place, Role};
 use super::{judge, worker};
 use killcord_testkit::claims::TEN;
-use killcord_testkit::{Host, Scene, Who, bin, campaign, run};
+use killcord_testkit::{Host, Need, Scene, Who, bin, campaign, run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
@@ -62,23 +62,32 @@ fn places() -> Vec<Place> {
     cells.flat_map(|(who, boundary)| ends.map(|ends| Place { who, boundary, ends })).collect()
 }
 
+/// The library chooses its boundary by itself.
+fn places_of_libraries() -> Vec<Place> {
+    let boundary = |who| if Host::get().has(Need::Cgroup(who)) { "cgroup" } else { "tree" };
+    Who::here()
+        .iter()
+        .map(|who| Place { who: *who, boundary: boundary(*who), ends: Ends::InLibrary })
+        .collect()
+}
+
 /// Counts the calls of each process in each place; a cycle without an injection must be without a fault.
-fn count() -> (Counts, BTreeMap<(Place, Role), usize>) {
+fn count(places: Vec<Place>) -> (Counts, BTreeMap<(Place, Role), usize>) {
     let (mut names, mut totals) = (Counts::new(), BTreeMap::new());
-    for place in places() {
+    for place in places {
         for _ in 0..COUNTS {
             let outcome = cycle::run(place, &Aim::count(), Members::All, Duration::from_secs(12));
             let faults = judge::faults(place, &Aim::count(), &outcome);
             assert!(faults.is_empty() && outcome.code == place.code(), "{place}: {faults:?} {outcome:?}");
-            for role in ROLES {
-                let own = outcome.calls.iter().filter(|(who, _)| who == role.descent());
+            for role in place.roles() {
+                let own = outcome.calls.iter().filter(|(who, _)| who == role.descent(place));
                 let mut found = BTreeMap::new();
                 for (_, call) in own {
                     *found.entry(call.clone()).or_insert(0) += 1;
                 }
-                let total = totals.entry((place, role)).or_insert(0);
+                let total = totals.entry((place, *role)).or_insert(0);
                 *total = (*total).max(found.values().sum());
-                let most = names.entry((place, role)).or_default();
+                let most = names.entry((place, *role)).or_default();
                 for (call, n) in found {
                     let before = most.entry(call).or_insert(0);
                     *before = (*before).max(n);
@@ -99,10 +108,11 @@ pub(crate) struct Plan {
 impl Plan {
     /// Each process is killed at each of its calls.
     pub(crate) fn of_kills() -> Self {
-        let (_, totals) = count();
+        let (_, totals) = count(places().into_iter().chain(places_of_libraries()).collect());
         let mut cases = Vec::new();
         for ((place, role), total) in totals {
-            let case = |nth| Case { place, aim: Aim::kill(role, nth), key: (place, format!("{role:?}")) };
+            let case =
+                |nth| Case { place, aim: Aim::kill(place, role, nth), key: (place, format!("{role:?}")) };
             let [first, last] = ENDS;
             let all = (1..=total).filter(|nth| *nth <= first || nth + last > total || nth % 11 == 0);
             cases.extend(all.map(case));
@@ -112,7 +122,7 @@ impl Plan {
 
     /// Each call fails, with each error.
     pub(crate) fn of_errors() -> Self {
-        let (names, _) = count();
+        let (names, _) = count(places());
         let runtime = before_main();
         let mut cases = Vec::new();
         let mut everywhere: BTreeMap<Place, BTreeSet<String>> = BTreeMap::new();
@@ -126,8 +136,11 @@ impl Plan {
                 let [first, last] = ENDS_OF_NAME;
                 for errno in ERRNOS {
                     let key = (place, format!("{role:?} {call}"));
-                    let case =
-                        |nth| Case { place, aim: Aim::error(role, &call, nth, errno), key: key.clone() };
+                    let case = |nth| Case {
+                        place,
+                        aim: Aim::error(place, role, &call, nth, errno),
+                        key: key.clone(),
+                    };
                     let all = (begin + 1..=n).filter(|nth| *nth <= begin + first || nth + last > n);
                     cases.extend(all.map(case));
                 }

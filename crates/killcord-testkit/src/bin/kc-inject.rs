@@ -10,7 +10,8 @@
 //! What `strace` cannot do is to tell one followed process from another: its `when=` counts for each of them, so that
 //! the warden and the keeper would both be hit. The rest is what `strace -f` does.
 //!
-//! A process other than the program that executes something is let go: jobs are not traced. After the one hit all
+//! A process other than the program that executes something is let go: jobs are not traced. One that executes the
+//! program again (the warden of a library) is not. After the one hit all
 //! are, each at its next call, so that what follows runs at its own speed. The log has a line `WHO CALL` for each call
 //! that was counted, and `hit MILLISECONDS WHO CALL` at once for one that was hit, in monotonic time. It ends with the
 //! program, with its status, and kills nobody.
@@ -20,7 +21,7 @@ use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use killcord_sys::fixture::trace::{self, Stop};
@@ -36,7 +37,8 @@ fn main() -> io::Result<ExitCode> {
     else {
         return Err(life::usage("kc-inject LOG AIM -- PROGRAM ARGS..."));
     };
-    let aim = Aim::parse(&aim.to_string_lossy()).ok_or_else(|| life::usage("AIM is count or WHO:CALL:N:ACTION"))?;
+    let aim =
+        Aim::parse(&aim.to_string_lossy()).ok_or_else(|| life::usage("AIM is count or WHO:CALL:N:ACTION"))?;
     let root = start(&program, &args.collect::<Vec<_>>())?;
     let mut tracer = Tracer::new(Path::new(&log), aim, root)?;
     let code = tracer.follow()?;
@@ -65,6 +67,11 @@ fn start(program: &OsString, args: &[OsString]) -> io::Result<Pid> {
             Ok(root)
         }
     }
+}
+
+/// What a process executes; it is stopped, so that the number is its own.
+fn executable(pid: Pid) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero())).ok()
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -124,6 +131,8 @@ struct Tracer {
     root: Pid,
     /// Whether the program has been executed: what comes before is ours.
     runs: bool,
+    /// What it is.
+    program: Option<PathBuf>,
     tracees: HashMap<Pid, Tracee>,
     /// Whether all that was to be done is done.
     done: bool,
@@ -133,7 +142,15 @@ impl Tracer {
     fn new(log: &Path, aim: Aim, root: Pid) -> io::Result<Self> {
         let log = BufWriter::new(OpenOptions::new().append(true).create(true).open(log)?);
         let first = Tracee { who: Some("0".into()), ..Tracee::default() };
-        Ok(Self { log, aim, root, runs: false, tracees: HashMap::from([(root, first)]), done: false })
+        Ok(Self {
+            log,
+            aim,
+            root,
+            runs: false,
+            program: None,
+            tracees: HashMap::from([(root, first)]),
+            done: false,
+        })
     }
 
     /// Until the program has ended: its status.
@@ -177,7 +194,11 @@ impl Tracer {
                 }
             }
             Stop::Started(new) => self.started(pid, new)?,
-            Stop::Executed if pid == self.root => self.runs = true,
+            Stop::Executed if pid == self.root => {
+                self.runs = true;
+                self.program = executable(pid);
+            }
+            Stop::Executed if self.program.is_some() && executable(pid) == self.program => {}
             Stop::Executed => return self.let_go(pid, 0),
             Stop::Stopped => return trace::stay_stopped(pid),
             Stop::Calls(_) | Stop::Signal(_) | Stop::Other | Stop::Ended(_) => {}
