@@ -30,6 +30,10 @@ pub(crate) fn faults(place: Place, aim: &Aim, seen: &Outcome) -> Vec<String> {
     if seen.stderr.contains("panicked") {
         faults.push("a panic".to_owned());
     }
+    let unsure = seen.report.contains("\"unconfirmed\"") || seen.stdout.contains("; Unconfirmed(");
+    if aim.is_kill() && unsure && place.boundary != "group" {
+        faults.push("one of them was killed, and the others do not know whether all is gone".to_owned());
+    }
     if seen.stdout.matches("ready").count() > 1 {
         faults.push("the program was started twice".to_owned());
     }
