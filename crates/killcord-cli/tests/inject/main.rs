@@ -12,7 +12,7 @@
 //! at its n-th system call, or has that one call fail. `strace --inject` cannot do so: it counts for each followed process by
 //! itself, and would hit all guards. After the one hit nobody is traced any more, so that times are those of killcord.
 //!
-//! The ordinary tests are a sample, chosen by `KILLCORD_SEED`. All of it (two hours):
+//! The ordinary tests are a sample, chosen by `KILLCORD_SEED`. All of it, for some hours:
 //!
 //!     KILLCORD_CAMPAIGN=full cargo nextest run --profile campaign -p killcord-cli --features test-hooks \
 //!         -E 'binary(inject)' --no-capture
