@@ -283,7 +283,11 @@ impl Leaf {
     /// Whether a living process is in it or below it; zombies do not count.
     pub fn populated(&self) -> io::Result<bool> {
         let mut buffer = [0u8; 256];
-        let n = rustix::io::retry_on_intr(|| rustix::io::pread(&self.events, &mut buffer, 0))?;
+        let n = match rustix::io::retry_on_intr(|| rustix::io::pread(&self.events, &mut buffer, 0)) {
+            // It has been removed, which the kernel allows only of a cgroup without members.
+            Err(rustix::io::Errno::NODEV) => return Ok(false),
+            read => read?,
+        };
         let text = std::str::from_utf8(&buffer[..n]).unwrap_or_default();
         value_of(text, "populated")
             .map(|v| v != 0)

@@ -170,7 +170,7 @@ impl Keeper<'_> {
     }
 
     fn signal_tree(&mut self, number: i32) -> io::Result<()> {
-        match &mut self.tree {
+        match self.prepare_for_the_end() {
             Some(tree) => {
                 let sent = tree.signal(number, &[])?;
                 if sent.denied > 0 {
@@ -214,7 +214,7 @@ impl Keeper<'_> {
 
     fn kill_tree(&mut self) -> io::Result<()> {
         let stop_first = self.seen.kills > 2;
-        match &mut self.tree {
+        match self.prepare_for_the_end() {
             Some(tree) => {
                 let sent = tree.kill(stop_first, &[])?;
                 if self.seen.kills == 1 {
@@ -243,8 +243,9 @@ impl Keeper<'_> {
     /// The pinned group is read twice: a member that forks while the table is being read is in one of
     /// the two, since its group cannot be left without a system call of its own.
     fn look_at_group(&mut self) -> Sight {
-        let (Some(group), Some(tree)) = (self.pinned_group(), &mut self.tree) else {
-            return if self.leader.is_none() { Sight::Empty } else { Sight::Unknown };
+        let (group, no_leader) = (self.pinned_group(), self.leader.is_none());
+        let (Some(group), Some(tree)) = (group, self.prepare_for_the_end()) else {
+            return if no_leader { Sight::Empty } else { Sight::Unknown };
         };
         for _ in 0..2 {
             match tree.group(group).map(|members| members.first().copied()) {
@@ -267,7 +268,7 @@ impl Keeper<'_> {
         let in_leaf = self.held.leaf().and_then(|l| l.members().ok()).map(|m| m.len() as u32);
         let limit = if in_leaf.is_some() { NAMED } else { usize::MAX };
         let group = self.pinned_group();
-        let Some(tree) = &mut self.tree else { return Members::default() };
+        let Some(tree) = self.prepare_for_the_end() else { return Members::default() };
         let walked = match group {
             Some(group) => tree.group(group),
             None => tree.walk(&[], limit),

@@ -295,15 +295,17 @@ impl Keeper<'_> {
         true
     }
 
-    /// Opens and allocates what the end will need, while the leader is on its way to exec.
-    fn prepare_for_the_end(&mut self) {
-        if self.tree.is_some() {
-            return;
+    /// Opens and allocates what the end will need, while the leader is on its way to exec. What cannot be had at
+    /// this moment, since the system has no descriptor or no memory to spare, is tried again when it is needed: a
+    /// job that was started must be ended.
+    pub(super) fn prepare_for_the_end(&mut self) -> Option<&mut Tree> {
+        if self.tree.is_none() {
+            match Tree::new() {
+                Ok(tree) => self.tree = Some(tree),
+                Err(e) => self.seen.note(format!("members could not be listed: /proc: {e}")),
+            }
         }
-        match Tree::new() {
-            Ok(tree) => self.tree = Some(tree),
-            Err(e) => self.seen.note(format!("members cannot be listed: /proc: {e}")),
-        }
+        self.tree.as_mut()
     }
 
     /// Reads whether the program was executed: the pipe's end says so, a word on it says why not.
