@@ -25,6 +25,10 @@ bench *args:
     cargo build --release
     benches/run-vs-peers {{ args }}
 
+# hostile bytes for every reader; arguments are seconds and targets
+fuzz *args:
+    tools/fuzz {{ args }}
+
 # lay out the code
 fmt:
     cargo fmt --all

@@ -10,6 +10,9 @@ pub mod audit;
 mod calls;
 pub mod config;
 mod environment;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod install;
 mod lines;
 mod recorder;

@@ -3,10 +3,26 @@
 use regex::bytes::Regex;
 use rmcp::model::RequestId;
 use std::io;
+use std::sync::LazyLock;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 
 /// How much of the beginning and of the end of a line is looked at for its id.
 const LOOKED_AT: usize = 512;
+
+/// An id.
+const ID: &str = r#""id"\s*:\s*(-?[0-9]{1,19}|"(?:[^"\\]|\\.)*")\s*"#;
+
+/// Where an id stands before what is long. Made once: a client may send any number of broken lines.
+static AT_THE_FRONT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    const BEFORE: &str = r#"(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*,\s*)*"#;
+    Regex::new(&format!(r"(?s-u)^\s*\{{\s*{BEFORE}{ID},")).ok()
+});
+
+/// Where it stands at the very end.
+static AT_THE_END: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    const BEHIND: &str = r#"(?:,\s*"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*)*"#;
+    Regex::new(&format!(r"(?s-u),\s*{ID}{BEHIND}\}}\s*$")).ok()
+});
 
 /// A reader of lines.
 pub(crate) struct Lines<R> {
@@ -69,15 +85,12 @@ impl Line {
     /// The id of a line that is not read, if it has one where clients write it: before what is long, or at the very
     /// end.
     pub(crate) fn id(&self) -> Option<RequestId> {
-        const ID: &str = r#""id"\s*:\s*(-?[0-9]{1,19}|"(?:[^"\\]|\\.)*")\s*"#;
-        const BEFORE: &str = r#"(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*,\s*)*"#;
-        const BEHIND: &str = r#"(?:,\s*"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*)*"#;
-        let find = |pattern: String, part: &[u8]| {
-            serde_json::from_slice(Regex::new(&pattern).ok()?.captures(part)?.get(1)?.as_bytes()).ok()
+        // In a broken line what looks like an id may be as broken as the rest, and is none then.
+        let find = |pattern: &Option<Regex>, part: &[u8]| {
+            serde_json::from_slice(pattern.as_ref()?.captures(part)?.get(1)?.as_bytes()).ok()
         };
         let beginning = &self.kept[..self.kept.len().min(LOOKED_AT)];
-        find(format!(r"(?s-u)^\s*\{{\s*{BEFORE}{ID},"), beginning)
-            .or_else(|| find(format!(r"(?s-u),\s*{ID}{BEHIND}\}}\s*$"), &self.tail))
+        find(&AT_THE_FRONT, beginning).or_else(|| find(&AT_THE_END, &self.tail))
     }
 }
 
@@ -106,6 +119,16 @@ mod tests {
         }
         let whole = |text: &str| Some(text.as_bytes().to_vec());
         assert_eq!(read, [whole("one"), whole(""), whole("two\r"), whole(&"x".repeat(100)), None]);
+    }
+
+    #[test]
+    fn an_id_that_is_as_broken_as_its_line_is_none() {
+        for broken in
+            [r#""\q""#, "\"a\tb\"", "007", "9999999999999999999", "-9223372036854775809", r#""\ud800""#]
+        {
+            assert_eq!(id(&format!("{{\"id\":{broken},\"method\":")), None, "{broken}");
+        }
+        assert_eq!(id(r#"{"id":"\u20ac","method":"#).as_deref(), Some("\"\u{20ac}\""));
     }
 
     #[test]

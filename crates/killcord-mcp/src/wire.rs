@@ -70,10 +70,10 @@ where
 }
 
 /// The error that a line is answered with, and its id as far as it is known.
-type Unread = (Option<RequestId>, ErrorData);
+pub(crate) type Unread = (Option<RequestId>, ErrorData);
 
 /// The message in a line, or `None` where nothing is expected of it.
-fn message(line: &Line, longest: usize) -> Result<Option<ClientJsonRpcMessage>, Unread> {
+pub(crate) fn message(line: &Line, longest: usize) -> Result<Option<ClientJsonRpcMessage>, Unread> {
     let Some(text) = line.whole() else {
         let why = format!("the message was not read: it is longer than {longest} bytes");
         return Err((line.id(), ErrorData::invalid_request(why, None)));

@@ -71,7 +71,8 @@ pub enum To {
 /// What the keeper does, in this order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// Make the leader's process inside the boundary and execute the program.
+    /// Make the leader's process inside the boundary and execute the program. The answer, [`Event::Cloned`] or
+    /// [`Event::NotStarted`], comes before any other event.
     StartLeader,
     /// Tell the owner.
     Report(Report),

@@ -195,6 +195,8 @@ pub(crate) mod leader {
     /// `killcord_model::wire::Stage`.
     #[derive(Debug, Clone, Copy)]
     pub struct Stages {
+        /// Tying its life to its keeper's.
+        pub leader: u8,
         /// Entering a cgroup.
         pub cgroup: u8,
         /// Session and group.

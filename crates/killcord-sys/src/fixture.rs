@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 
+pub mod trace;
+
 /// The numbers of the system calls that `kc-deny` takes away.
 pub mod nr {
     /// `clone`.

@@ -329,6 +329,15 @@ pub mod namespace {
     }
 }
 
+#[cfg(feature = "test-hooks")]
+pub mod pause {
+    use super::*;
+
+    refuse! {
+        fn pause(socket: &std::path::Path, word: &str, within: Duration) -> ();
+    }
+}
+
 pub mod pidfd {
     use super::*;
     pub use crate::contract::pidfd::Pidfd;

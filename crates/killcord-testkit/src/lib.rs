@@ -29,6 +29,7 @@ pub mod life;
 mod nest;
 mod own_child;
 mod pinned;
+pub mod points;
 pub mod procs;
 mod pty;
 mod record;
@@ -36,6 +37,7 @@ mod running;
 mod scene;
 mod service;
 mod stream;
+pub mod victims;
 mod who;
 
 pub use alone::alone;

@@ -15,7 +15,7 @@ pub fn is_root() -> bool {
 }
 
 /// A user to run a test as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
     /// Root, which only tests that run as root can be.
     Root,

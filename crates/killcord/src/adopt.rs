@@ -13,6 +13,7 @@
 mod stays;
 
 use crate::error::{Error, Result, supported};
+use crate::hooks;
 use killcord_sys::entries::{self, Content, Entry, Identity, Kind};
 use killcord_sys::holders::{self, Holders};
 use killcord_sys::os::{AsFd, OsStrExt, OwnedFd};
@@ -195,16 +196,21 @@ impl Leftovers {
             Ok(aside) => aside,
             Err(e) => return Outcome::Failed(e.to_string()),
         };
+        hooks::point("sweep.adopts");
         match entries::rename(self.handle.as_fd(), &found.name, &aside) {
             Ok(()) => {}
             // Somebody else was faster.
             Err(e) if e.kind() == ErrorKind::NotFound => return Outcome::Stays(Stays::Exchanged),
             Err(e) => return Outcome::Failed(format!("failed to rename it aside: {e}")),
         }
+        hooks::point("sweep.put_aside");
         let outcome = match self.now(found, &aside) {
             Some(stays) => Outcome::Stays(stays),
             None => match remove::tree(self.handle.as_fd(), &aside, None) {
-                Ok(removed) => return Outcome::Removed(removed.entries),
+                Ok(removed) => {
+                    hooks::point("sweep.adopted");
+                    return Outcome::Removed(removed.entries);
+                }
                 Err(e) => Outcome::Failed(e.to_string()),
             },
         };

@@ -1,20 +1,68 @@
-//! Named instants at which a test can have this process killed, and what a benchmark measures by itself. Nothing without
+//! Named instants at which a test can have this process killed or paused, and what a benchmark measures by itself. Nothing without
 //! the feature `test-hooks`.
 
-/// Where a test kills the process that comes here: `KILLCORD_TEST_KILL=NAME`. The file `KILLCORD_TEST_KILLED` then has a
-/// line more, so that a test knows that somebody came.
+/// The environment variables that mean something to [`point`].
+#[cfg(feature = "test-hooks")]
+const VARIABLES: [&str; 5] = [
+    "KILLCORD_TEST_KILL",
+    "KILLCORD_TEST_KILLED",
+    "KILLCORD_TEST_PAUSE",
+    "KILLCORD_TEST_PAUSE_AT",
+    "KILLCORD_TEST_POINTS",
+];
+
+/// How long a process stays at a point whose test does not let it go on: less than the life of a fixture.
+#[cfg(feature = "test-hooks")]
+const PAUSED_AT_MOST: std::time::Duration = std::time::Duration::from_secs(40);
+
+/// An instant with a name. A test asks for one of three things, each by environment variables:
+///
+/// - `KILLCORD_TEST_KILL=NAME` kills the process that comes here. The file `KILLCORD_TEST_KILLED` then has a line more,
+///   so that the test knows that somebody came.
+/// - `KILLCORD_TEST_PAUSE=NAME` has it connect to the socket `KILLCORD_TEST_PAUSE_AT`, say the name, and stay here until
+///   that connection ends. Once nobody listens there, whoever comes goes on.
+/// - `KILLCORD_TEST_POINTS=FILE` appends the name to the file.
 #[cfg(feature = "test-hooks")]
 pub(crate) fn point(name: &str) {
-    if std::env::var_os("KILLCORD_TEST_KILL").is_some_and(|wanted| wanted == name) {
-        if let Some(file) = std::env::var_os("KILLCORD_TEST_KILLED") {
-            let file = std::fs::OpenOptions::new().append(true).open(file);
-            // The test misses the line.
-            let _ = file.and_then(|mut file| std::io::Write::write_all(&mut file, b"killed\n"));
-        }
+    let is_wanted = |variable| std::env::var_os(variable).is_some_and(|wanted| wanted == name);
+    append("KILLCORD_TEST_POINTS", name);
+    if is_wanted("KILLCORD_TEST_PAUSE")
+        && let Some(socket) = std::env::var_os("KILLCORD_TEST_PAUSE_AT")
+    {
+        // Without a listener there is nothing to wait for.
+        let _ = killcord_sys::pause::pause(socket.as_ref(), name, PAUSED_AT_MOST);
+    }
+    if is_wanted("KILLCORD_TEST_KILL") {
+        append("KILLCORD_TEST_KILLED", "killed");
         killcord_sys::process::kill_self();
         // The init of a namespace does not die of a signal from inside (`pid_namespaces(7)`); its exit is as sudden.
         killcord_sys::process::exit_now(137);
     }
+}
+
+/// Appends a line to the file that the variable names.
+#[cfg(feature = "test-hooks")]
+fn append(variable: &str, line: &str) {
+    let Some(file) = std::env::var_os(variable) else { return };
+    let file = std::fs::OpenOptions::new().append(true).open(file);
+    // The test misses the line.
+    let _ = file.and_then(|mut file| std::io::Write::write_all(&mut file, format!("{line}\n").as_bytes()));
+}
+
+/// What an executed warden, whose environment is otherwise empty, must have of ours to come to its points as well.
+#[cfg(feature = "test-hooks")]
+pub(crate) fn environment() -> Vec<std::ffi::CString> {
+    let given = VARIABLES.iter().filter_map(|name| {
+        let value = std::env::var(name).ok()?;
+        std::ffi::CString::new(format!("{name}={value}")).ok()
+    });
+    given.collect()
+}
+
+/// Nothing.
+#[cfg(not(feature = "test-hooks"))]
+pub(crate) fn environment() -> [std::ffi::CString; 0] {
+    []
 }
 
 /// Nothing.

@@ -1,6 +1,7 @@
 //! A started job, on its cord.
 
 use crate::error::{Error, Result, supported};
+use crate::hooks;
 use crate::keeper::CLEAR_WITHIN;
 use crate::link::{Cord, Grip, Heard};
 use crate::numbers::now;
@@ -88,6 +89,7 @@ pub(crate) struct Lost {
 
 impl Lost {
     fn of(cord: &Cord, shared: Option<Arc<Shared>>, started: Time, exited: Option<ExitStatus>) -> Self {
+        hooks::point("owner.lost");
         // At once, whatever the warden does; whether it worked is what it says.
         let _ = cord.grip.kill_cgroup();
         Self { grip: cord.grip.copy(), shared, started, exited }

@@ -41,6 +41,9 @@ mod asynchronous;
 mod claim;
 mod command;
 mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 #[doc(hidden)]
 pub mod hooks;
 mod job;

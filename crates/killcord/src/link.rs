@@ -1,6 +1,7 @@
 //! The owner's side of the sockets: the link to a warden, and the cords of jobs.
 
 use crate::claim::{Claim, sweeper};
+use crate::hooks;
 use crate::keeper::Handed;
 use crate::message::{self, Incoming};
 use crate::warden;
@@ -59,6 +60,7 @@ pub(crate) fn become_warden_if_called() {
     let call = call.to_str().and_then(Call::parse).filter(|c| c.version == VERSION);
     // The call is another version's, or nobody's: the owner sees the socket's end.
     let Some(call) = call else { process::exit_now(1) };
+    hooks::point("warden.executed");
     let control = descriptors::take_number(CONTROL_AT);
     let owner = if call.owner { descriptors::take_number(OWNER_AT).ok() } else { None };
     let Ok(control) = control else { process::exit_now(1) };
@@ -166,6 +168,7 @@ impl Link {
         let owner = Pidfd::open(pid).ok().map(OwnedFd::from);
         match process::fork()? {
             Fork::Child => {
+                hooks::point("warden.forked");
                 let (control, owner_pid, sweeps) = (theirs, Some(pid), false);
                 // Before the owner's hold is closed here with the rest.
                 let Ok(claim) = claim.map(Claim::join_as_copy).transpose() else { process::exit_now(1) };
@@ -205,7 +208,10 @@ impl Link {
             )?);
             moves.push((claim.dir(), CLAIM_AT));
         }
+        hooks::point("owner.executing");
+        env.extend(hooks::environment());
         spawn::detached(program, &[c"killcord-warden".to_owned()], &env, &moves)?;
+        hooks::point("owner.executed");
         Ok(Self { control: ours, warden: None })
     }
 
@@ -223,7 +229,9 @@ impl Link {
         let (cord, far_end) = socket::pair()?;
         let fds: Vec<_> = [far_end.as_fd()].into_iter().chain(streams.descriptors()).collect();
         let message = ToWarden::Start(Box::new(request.clone()));
+        hooks::point("owner.asks");
         message::send_request(self.control.as_fd(), &message, &fds)?;
+        hooks::point("owner.asked");
         Ok(Cord::new(id, cord))
     }
 
@@ -241,6 +249,7 @@ impl Link {
     /// for an owner whose jobs are over.
     pub(crate) fn close(self, within: Duration) -> io::Result<()> {
         drop(self.control);
+        hooks::point("owner.lets_warden_go");
         let Some(warden) = self.warden else { return Ok(()) };
         let handle = Pidfd::open(warden);
         if let Ok(handle) = handle
@@ -385,6 +394,14 @@ impl Cord {
             Report::Started { .. } => self.grip.leader = fd,
             _ => {}
         }
+        hooks::point(match report {
+            Report::Armed { .. } => "owner.armed",
+            Report::Started { .. } => "owner.started",
+            Report::Exited(_) => "owner.exited",
+            Report::NotStarted(_) => "owner.refused",
+            Report::Ended(_) => "owner.ended",
+            Report::Stopped { .. } | Report::Continued => return,
+        });
     }
 
     /// Gives an order.
@@ -392,6 +409,7 @@ impl Cord {
     /// # Errors
     /// `EPIPE` when the keeper is gone.
     pub(crate) fn order(&self, order: &Order) -> io::Result<()> {
+        hooks::point("owner.orders");
         message::send(self.socket.as_fd(), order, &[])
     }
 }

@@ -41,6 +41,7 @@ pub(crate) fn now() -> Time {
 
 /// How the child of a start names its steps.
 pub(crate) const STAGES: Stages = Stages {
+    leader: Stage::Leader as u8,
     cgroup: Stage::Cgroup as u8,
     session: Stage::Session as u8,
     terminal: Stage::Terminal as u8,

@@ -1,6 +1,7 @@
 //! When warden and keeper are both gone: the owner, if it is a subreaper, ends what came to it.
 
 use crate::arm::GUARDS;
+use crate::hooks;
 use crate::keeper::members_of;
 use crate::link::Grip;
 use crate::numbers::now;
@@ -49,6 +50,7 @@ pub(crate) fn end_what_came_to_us(job: &Grip, spare: &[u32], signals: &SignalFd)
     let end = now().after(LOOK);
     let mut round = 0;
     loop {
+        hooks::point("owner.ends_what_came");
         // Whether it worked is what the walk says.
         let _ = job.kill_cgroup();
         round += 1;
@@ -56,6 +58,7 @@ pub(crate) fn end_what_came_to_us(job: &Grip, spare: &[u32], signals: &SignalFd)
         reap_all();
         match tree.walk(spare, usize::MAX) {
             Ok([]) => {
+                hooks::point("owner.saw_it_empty");
                 remove_cgroup(job);
                 return Verdict::Empty(Evidence::NoChildLeft);
             }
@@ -107,6 +110,7 @@ pub(crate) fn end_by_mark(job: &Grip, record: Option<&record::Job>) -> Verdict {
     let end = now().after(LOOK);
     let (mut clean, mut exact) = (0, tag.is_some());
     while clean < 2 && now() < end {
+        hooks::point("owner.ends_by_mark");
         // Whether it worked is what the next look says.
         let _ = job.kill_cgroup();
         // One that is just dying of its keeper's death has no environment any more.

@@ -10,8 +10,8 @@
 //!
 //! The promise: each record carries the hash of the one before, through rotation and restart, so that a changed,
 //! missing, moved, inserted or cut record is found by [`verify()`]. What is not promised: whoever may write to the
-//! files can cut the end of a chain off or remove a whole chain. Somebody who has noted a hash elsewhere finds that
-//! too.
+//! files can cut the end of a chain off and write another one, or remove a whole chain. Somebody who has noted a hash
+//! elsewhere finds that too.
 
 mod chain;
 mod directory;

@@ -18,12 +18,13 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }
 
-/// The other way round: `days_from_civil`.
+/// The other way round: `days_from_civil`. Days begin with 1 there as well.
 fn days(year: u64, month: u64, day: u64) -> Option<u64> {
+    let day = day.checked_sub(1)?;
     let year = if month <= 2 { year.checked_sub(1)? } else { year };
     let (era, year_of_era) = (year / 400, year % 400);
     let shifted = if month > 2 { month - 3 } else { month + 9 };
-    let of_year = (153 * shifted + 2) / 5 + day - 1;
+    let of_year = (153 * shifted + 2) / 5 + day;
     let of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year;
     (era * 146_097 + of_era).checked_sub(719_468)
 }
@@ -112,6 +113,14 @@ mod tests {
             let (y, m, d) = civil(day);
             assert_eq!(days(y, m, d), Some(day));
         }
+    }
+
+    #[test]
+    fn a_day_or_month_of_number_0_is_refused_and_nothing_overflows() {
+        for month in 0..=13 {
+            assert_eq!(parse(&format!("2026-{month:02}-00")), None, "{month}");
+        }
+        assert_eq!(parse("2026-00-01"), None);
     }
 
     #[test]

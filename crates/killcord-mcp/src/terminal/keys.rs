@@ -197,7 +197,13 @@ fn unknown(name: &str) -> UnknownKey {
             close.extend(near.iter().take(3).map(|(_, name)| format!("{modifiers}{name}")));
         }
     }
+    // What is meant may still be no key: `^ä` is none with ctrl.
+    close.retain(|name| is_key(name));
     UnknownKey { name, close }
+}
+
+fn is_key(name: &str) -> bool {
+    parse(name).is_some_and(|(modifiers, key)| send(key, modifiers, false, &mut Vec::new()).is_some())
 }
 
 /// How many letters are to be changed, added or left out to come from one word to the other.
@@ -296,6 +302,16 @@ mod tests {
         assert_eq!(text, "no key is called \"entr\"; did you mean enter?");
         assert!(keys("hello", false).unwrap_err().to_string().contains("single characters, enter, tab"));
         assert_eq!(keys(&"x".repeat(10_000), false).unwrap_err().name.len(), 40);
+    }
+
+    #[test]
+    fn what_is_proposed_is_a_key() {
+        for name in ["^ä", "^é", "C-ä", "C-€", "ctrl+spac"] {
+            for close in keys(name, false).unwrap_err().close {
+                assert!(keys(&close, false).is_ok(), "{close} for {name}");
+            }
+        }
+        assert_eq!(keys("^ä", false).unwrap_err().close, [""; 0]);
     }
 
     #[test]

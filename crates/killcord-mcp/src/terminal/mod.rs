@@ -11,7 +11,7 @@
 //!
 //! A lexer tells text from sequences for both `screen` and `plain`.
 
-mod filter;
+pub(crate) mod filter;
 pub mod keys;
 mod lexer;
 pub mod plain;

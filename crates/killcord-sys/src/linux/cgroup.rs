@@ -73,7 +73,7 @@ fn mounts(text: &str) -> impl Iterator<Item = Mount<'_>> {
 }
 
 /// Where we are in a hierarchy: `controller` names one of v1, `None` means v2.
-fn own_path(mountinfo: &str, cgroup: &str, controller: Option<&str>) -> Option<PathBuf> {
+pub(super) fn own_path(mountinfo: &str, cgroup: &str, controller: Option<&str>) -> Option<PathBuf> {
     let has = |list: &str, name: &str| list.split(',').any(|c| c == name);
     let path = cgroup.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');
@@ -90,17 +90,15 @@ fn own_path(mountinfo: &str, cgroup: &str, controller: Option<&str>) -> Option<P
             Some(name) => m.kind == "cgroup" && has(m.options, name),
         };
         // A mount that shows another part of the hierarchy than ours does not help.
-        let below = if m.root == "/" { Some(path) } else { path.strip_prefix(m.root) };
+        let below = if m.root == "/" { Some(path) } else { path.strip_prefix(&*unescape(m.root)) };
         let below = below.filter(|b| ours && (b.is_empty() || b.starts_with('/')) && !b.contains("/.."));
         below.map(|b| Path::new(&unescape(m.point)).join(b.trim_start_matches('/')))
     })
 }
 
-/// Octal escapes of spaces and the like in mountinfo.
+/// Octal escapes of spaces and the like in mountinfo undone.
 fn unescape(text: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .iter()
-        .fold(text.to_owned(), |t, (from, to)| t.replace(from, to))
+    String::from_utf8_lossy(&super::mountinfo::unescaped(text.as_bytes())).into_owned()
 }
 
 impl Own {
@@ -110,13 +108,15 @@ impl Own {
     /// `NotFound` when the hierarchy is not mounted where we can see our part of it.
     pub fn find(controller: Option<&str>) -> io::Result<Self> {
         let cgroup = super::proc::read_file("/proc/self/cgroup")?;
-        let cgroup = String::from_utf8(cgroup).map_err(|_| io::ErrorKind::InvalidData)?;
+        let cgroup = String::from_utf8_lossy(&cgroup);
         if controller.is_none()
             && let Some(own) = Self::at_usual_place(&cgroup)
         {
             return Ok(own);
         }
-        let mountinfo = std::fs::read_to_string("/proc/self/mountinfo")?;
+        // Somebody's mount whose path is no text must not hide the cgroups.
+        let mountinfo = std::fs::read("/proc/self/mountinfo")?;
+        let mountinfo = String::from_utf8_lossy(&mountinfo);
         let path = own_path(&mountinfo, &cgroup, controller)
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the hierarchy is not mounted"))?;
         let dir = open_dir(rustix::fs::CWD, &path)?;
@@ -283,7 +283,11 @@ impl Leaf {
     /// Whether a living process is in it or below it; zombies do not count.
     pub fn populated(&self) -> io::Result<bool> {
         let mut buffer = [0u8; 256];
-        let n = rustix::io::retry_on_intr(|| rustix::io::pread(&self.events, &mut buffer, 0))?;
+        let n = match rustix::io::retry_on_intr(|| rustix::io::pread(&self.events, &mut buffer, 0)) {
+            // It has been removed, which the kernel allows only of a cgroup without members.
+            Err(rustix::io::Errno::NODEV) => return Ok(false),
+            read => read?,
+        };
         let text = std::str::from_utf8(&buffer[..n]).unwrap_or_default();
         value_of(text, "populated")
             .map(|v| v != 0)
@@ -380,6 +384,12 @@ mod tests {
         assert_eq!(at("/docker/abcd"), None);
         assert_eq!(at("/other"), None);
         assert_eq!(own_path("39 29 0:36 / /s rw - cgroup2 c rw\n", "0::/../x\n", None), None);
+    }
+
+    #[test]
+    fn a_part_whose_name_is_escaped_in_the_list_is_found() {
+        let inside = "39 29 0:36 /my\\040job /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        assert_eq!(own_path(inside, "0::/my job/x\n", None), Some("/sys/fs/cgroup/x".into()));
     }
 
     #[test]

@@ -159,6 +159,7 @@ mod tests {
         nice: 7,
         signals: 8,
         exec: 9,
+        leader: 10,
     };
 
     /// Starts a shell with this script; the child first writes a byte to each descriptor in `enter`.

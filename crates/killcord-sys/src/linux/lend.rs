@@ -197,8 +197,11 @@ impl<T> Lent<T> {
         if made.is_err() {
             self.in_use().store(0, Ordering::Release);
         }
-        before.block_exactly()?;
+        let restored = before.block_exactly();
         let (pid, fd) = made?;
+        // A child that was made is told, whatever else failed: nobody would end it otherwise, and who is told of an
+        // error would make another one. Signals stay blocked then, as a keeper has them anyway.
+        drop(restored);
         // SAFETY: the kernel made this descriptor for this call and nobody else has it.
         let pidfd = (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) });
         Ok((pid, pidfd))

@@ -9,6 +9,9 @@ mod clone;
 pub mod descriptors;
 pub mod entries;
 pub mod files;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod holders;
 pub mod leader;
 mod lend;
@@ -17,6 +20,8 @@ pub mod mark;
 mod mountinfo;
 pub mod namespace;
 mod oom;
+#[cfg(feature = "test-hooks")]
+pub mod pause;
 pub mod pidfd;
 pub mod place;
 pub mod poll;

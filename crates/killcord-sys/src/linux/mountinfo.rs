@@ -60,7 +60,7 @@ impl Origin {
 }
 
 /// A path that is in directory `from`, in directory `to`.
-fn moved(path: &[u8], from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn moved(path: &[u8], from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
     let [from, to] = [from, to].map(|dir| dir.strip_suffix(b"/").unwrap_or(dir));
     let below = path.strip_prefix(from)?;
     below.starts_with(b"/").then(|| [to, below].concat())

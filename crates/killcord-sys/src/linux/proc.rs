@@ -90,6 +90,47 @@ fn number(field: &[u8]) -> Option<u32> {
     Some(u32::try_from(value).unwrap_or(0))
 }
 
+/// The numbers of a `children` file, which come in parts that may be cut anywhere.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    value: u64,
+}
+
+impl Numbers {
+    /// Takes in a part. Memory is taken only where `into` has too little.
+    pub(super) fn read(&mut self, part: &[u8], into: &mut Vec<u32>) {
+        for byte in part {
+            match byte {
+                b'0'..=b'9' => {
+                    self.value = self.value.saturating_mul(10).saturating_add(u64::from(byte - b'0'));
+                }
+                _ => self.end(into),
+            }
+        }
+    }
+
+    /// What has come is a whole number. One that is no process's, 0 or too large, is none at all, and not another one.
+    pub(super) fn end(&mut self, into: &mut Vec<u32>) {
+        into.extend(u32::try_from(std::mem::take(&mut self.value)).ok().filter(|number| *number != 0));
+    }
+}
+
+/// What `/proc/PID/sessionid` says.
+pub(super) fn audit_session(text: &[u8]) -> Option<u32> {
+    std::str::from_utf8(text).ok()?.trim().parse().ok()
+}
+
+/// The second number of `/proc/PID/statm`, in bytes.
+pub(super) fn resident(text: &[u8]) -> Option<u64> {
+    let pages: u64 = std::str::from_utf8(text).ok()?.split(' ').nth(1)?.parse().ok()?;
+    pages.checked_mul(rustix::param::page_size() as u64)
+}
+
+/// Whether an environment, as `/proc/PID/environ` has it, holds this `NAME=value`.
+pub(super) fn has_variable(environment: &[u8], assignment: &str) -> bool {
+    environment.split(|b| *b == 0).any(|v| v == assignment.as_bytes())
+}
+
 /// So much of a file is read.
 const LONGEST: usize = 32 * 1024;
 
@@ -178,27 +219,16 @@ impl Proc {
     fn children_of_thread(&mut self, pid: u32, thread: u32, into: &mut Vec<u32>) -> io::Result<()> {
         let path = format!("{pid}/task/{thread}/children");
         let file = rustix::fs::openat(&self.dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        let mut value: u32 = 0;
+        let mut numbers = Numbers::default();
         loop {
             self.buffer.clear();
             let rest = || rustix::io::read(&file, rustix::buffer::spare_capacity(&mut self.buffer));
             if rustix::io::retry_on_intr(rest)? == 0 {
                 break;
             }
-            for byte in &self.buffer {
-                match byte {
-                    b'0'..=b'9' => value = value.wrapping_mul(10).wrapping_add(u32::from(byte - b'0')),
-                    _ if value != 0 => {
-                        into.push(value);
-                        value = 0;
-                    }
-                    _ => {}
-                }
-            }
+            numbers.read(&self.buffer, into);
         }
-        if value != 0 {
-            into.push(value);
-        }
+        numbers.end(into);
         Ok(())
     }
 
@@ -212,24 +242,20 @@ impl Proc {
 
     /// The audit session of a process.
     pub fn audit_session(&mut self, pid: u32) -> io::Result<u32> {
-        let text = self.read(&format!("{pid}/sessionid"))?;
-        let text = std::str::from_utf8(text).ok().and_then(|t| t.trim().parse().ok());
-        text.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/PID/sessionid"))
+        let session = audit_session(self.read(&format!("{pid}/sessionid"))?);
+        session.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/PID/sessionid"))
     }
 
     /// How much memory of a process is resident, in bytes.
     pub fn resident(&mut self, pid: u32) -> io::Result<u64> {
-        let text = self.read(&format!("{pid}/statm"))?;
-        let pages = std::str::from_utf8(text).ok().and_then(|t| t.split(' ').nth(1)?.parse::<u64>().ok());
-        let pages = pages.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/PID/statm"))?;
-        Ok(pages * rustix::param::page_size() as u64)
+        let bytes = resident(self.read(&format!("{pid}/statm"))?);
+        bytes.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/PID/statm"))
     }
 
     /// Whether the environment that a process was executed with holds this `NAME=value`. Environments
     /// beyond 32 KiB are read as far as that.
     pub fn has_variable(&mut self, pid: u32, assignment: &str) -> io::Result<bool> {
-        let environment = self.read(&format!("{pid}/environ"))?;
-        Ok(environment.split(|b| *b == 0).any(|v| v == assignment.as_bytes()))
+        Ok(has_variable(self.read(&format!("{pid}/environ"))?, assignment))
     }
 
     /// A link below `/proc`.
@@ -313,6 +339,18 @@ mod tests {
         for bad in ["", "1", "1 (", "1 (a", "1 (a) S", "x (a) S 1 1 1 0", ")("] {
             assert_eq!(Stat::parse(bad.as_bytes()), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_number_that_is_no_processs_is_not_read_as_another() {
+        let mut found = Vec::new();
+        let mut numbers = Numbers::default();
+        for part in ["12 4294967297 0 1", "3 18446744073709551617", "0 7"] {
+            numbers.read(part.as_bytes(), &mut found);
+        }
+        numbers.end(&mut found);
+        assert_eq!(found, [12, 13, 7]);
+        assert_eq!(resident(b"1 18446744073709551615 1"), None);
     }
 
     #[test]

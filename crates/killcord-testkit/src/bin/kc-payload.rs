@@ -1,5 +1,5 @@
-//! `kc-payload [--leader stay|exit] [--ignore-term]`: a leader with five escapees, each gone from its parent in
-//! another way:
+//! `kc-payload [--leader stay|exit] [--ignore-term] [--only NAMES] [--code N]`: a leader with five escapees, or those
+//! of the names with commas between them, each gone from its parent in another way:
 //!
 //! - `plain`, a child;
 //! - `setsid`, a child in a session of its own;
@@ -10,7 +10,7 @@
 //!
 //! Each writes itself down in `$D/ids` and then says so on a pipe of its own, whose end the leader awaits (the
 //! bare one closes it last, so that it has no descriptor by then). When all are there the leader, which is in
-//! `ids` as `leader`, prints `ready` and stays, or exits with 0.
+//! `ids` as `leader`, prints `ready` and stays, or exits with 0 or that code.
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
@@ -36,7 +36,8 @@ fn main() -> io::Result<()> {
     {
         bare(Path::new(ids), pipe);
     }
-    let (mut stay, mut ignore_term) = (true, false);
+    let (mut stay, mut ignore_term, mut code) = (true, false, 0);
+    let mut only = None;
     let mut args = args.iter().map(|arg| arg.to_str());
     while let Some(arg) = args.next() {
         match arg {
@@ -46,7 +47,9 @@ fn main() -> io::Result<()> {
                 _ => return Err(life::usage("--leader stay|exit")),
             },
             Some("--ignore-term") => ignore_term = true,
-            _ => return Err(life::usage("kc-payload [--leader stay|exit] [--ignore-term]")),
+            Some("--only") => only = args.next().flatten(),
+            Some("--code") => code = args.next().flatten().and_then(|n| n.parse().ok()).unwrap_or(code),
+            _ => return Err(life::usage("see the head of kc-payload")),
         }
     }
     if ignore_term {
@@ -57,18 +60,31 @@ fn main() -> io::Result<()> {
     let dir = std::env::var_os("D").ok_or_else(|| life::usage("kc-payload needs the variable D"))?;
     let ids = PathBuf::from(dir).join("ids");
     record(&ids, "leader")?;
-    start(&ids, plain)?;
-    start(&ids, leave_session)?;
-    for nobodys in [daemon, start_bare, start_hopper] {
-        // The first process is only the one that forks; reaped, it leaves neither a parent nor a zombie.
-        life::reap(start(&ids, nobodys)?)?;
+    for (name, escapee, is_nobodys) in ESCAPEES {
+        if only.is_some_and(|only| only.split(',').all(|wanted| wanted != name)) {
+            continue;
+        }
+        let first = start(&ids, escapee)?;
+        if is_nobodys {
+            // The first process is only the one that forks; reaped, it leaves neither a parent nor a zombie.
+            life::reap(first)?;
+        }
     }
     life::say("ready")?;
     if stay {
         life::sleep_until(life::now_ms() + u64::from(life::LIFE) * 1000);
     }
-    Ok(())
+    exit_now(code)
 }
+
+/// Each with its name, and whether it is a grandchild of the leader that loses its parent.
+const ESCAPEES: [(&str, Escapee, bool); 5] = [
+    ("plain", plain, false),
+    ("setsid", leave_session, false),
+    ("daemon", daemon, true),
+    ("bare", start_bare, true),
+    ("hopper", start_hopper, true),
+];
 
 /// What an escapee does in its first process; it returns only with an error.
 type Escapee = fn(&Path, io::PipeWriter) -> io::Result<()>;

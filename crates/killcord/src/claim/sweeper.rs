@@ -8,6 +8,7 @@ use super::make::discard;
 use super::read::{Reading, claims};
 use super::{JOBS, Root, TRASH, is_made, make, traces};
 use crate::error::Error;
+use crate::hooks;
 use crate::numbers;
 use crate::service;
 use killcord_model::id::JobId;
@@ -112,6 +113,7 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
         let names = claims(self.root).map_err(Error::io("read the state directory"))?;
         let mut later = Vec::new();
         let mut complete = true;
+        hooks::point("sweep.begins");
         for name in &names {
             if self.is_late() {
                 complete = false;
@@ -125,7 +127,9 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
             self.end_leftovers(name);
             (self.progress)(&self.swept);
         }
+        hooks::point("sweep.finishes_removals");
         self.finish_removals();
+        hooks::point("sweep.ends");
         if !self.options.dry_run {
             self.swept.services += service::expire(self.root, make::seconds());
         }
@@ -202,6 +206,7 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
         if verdict == Verdict::Remove && !self.options.dry_run {
             for standing in &standings {
                 traces::remove_cgroups(standing.id, &standing.record);
+                hooks::point("sweep.removed_cgroups");
             }
         }
         match (verdict, unreadable) {
@@ -255,6 +260,7 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
             }
             Finding::Decided(_) | Finding::Unreadable(_) => {}
         }
+        hooks::point("sweep.ended_jobs");
         match self.look(&reading) {
             Finding::Decided(Verdict::Remove) => self.remove(name, &reading),
             Finding::Decided(Verdict::Keep(reason)) => self.keep(name, reason),
@@ -268,6 +274,7 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
             self.swept.ended += traces::look(standing.id, &standing.record).map_or(0, |t| t.found as u64);
             return;
         }
+        hooks::point("sweep.ends_job");
         match traces::end(standing.id, &standing.record) {
             Ok((left, were)) => self.swept.ended += were.saturating_sub(left.found) as u64,
             Err(e) => self.complain(name, &format!("job {}: {e}", standing.id)),
@@ -279,6 +286,7 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
         if self.options.dry_run {
             return self.went(name);
         }
+        hooks::point("sweep.removes_bare");
         match files::remove_directory_at(self.root.as_fd(), name) {
             Ok(()) => self.went(name),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -301,6 +309,7 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
         if self.options.dry_run {
             return self.went(name);
         }
+        hooks::point("sweep.has_proof");
         match discard(self.root.as_fd(), name, self.until) {
             Ok(_) => self.went(name),
             Err(e) => self.complain(name, &format!("failed to remove it: {e}")),
@@ -314,6 +323,7 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
             if self.is_late() || self.options.dry_run {
                 return;
             }
+            hooks::point("sweep.goes_on_removing");
             match remove::tree(self.root.as_fd(), name, self.until) {
                 // Without an entry it is another sweep that has removed it.
                 Ok(removed) => self.swept.removed += u64::from(removed.complete && removed.entries > 0),

@@ -2,6 +2,7 @@
 
 use super::{CLEAR_WITHIN, Keeper, Status, members_of};
 use crate::arm::Held;
+use crate::hooks;
 use crate::message;
 use crate::numbers::{now, of_signal};
 use killcord_model::job::{Effect, Event, Sight, To};
@@ -66,14 +67,32 @@ impl Keeper<'_> {
             Effect::Report(report) => self.report(&report, Duration::ZERO),
             Effect::Signal(to, signal) => {
                 self.bury(to, events)?;
+                hooks::point(match signal {
+                    Signal::Term => "keeper.terms",
+                    Signal::Cont => "keeper.continues",
+                    Signal::Hup => "keeper.hangs_up",
+                    Signal::Int
+                    | Signal::Quit
+                    | Signal::Usr1
+                    | Signal::Usr2
+                    | Signal::Winch
+                    | Signal::Kill => "keeper.signals",
+                });
                 self.signal(to, signal);
             }
             Effect::Kill => {
                 self.bury(To::Members, events)?;
+                hooks::point("keeper.kills");
                 self.kill();
+                hooks::point("keeper.killed");
             }
             Effect::Look => {
                 let sight = self.look(events)?;
+                hooks::point(if sight == Sight::Empty {
+                    "keeper.saw_it_empty"
+                } else {
+                    "keeper.saw_members"
+                });
                 events.push_back(Event::Seen(sight));
             }
             Effect::NoteLeftovers => {
@@ -82,7 +101,11 @@ impl Keeper<'_> {
                 }
             }
             Effect::NoteForced => self.seen.forced = self.members(),
-            Effect::LetGo => self.let_go()?,
+            Effect::LetGo => {
+                hooks::point("keeper.lets_go");
+                self.let_go()?;
+                hooks::point("keeper.has_let_go");
+            }
             Effect::End { cause, sight, fate } => self.end(cause, sight, fate),
             Effect::Leave => self.leave(),
         }
@@ -147,7 +170,7 @@ impl Keeper<'_> {
     }
 
     fn signal_tree(&mut self, number: i32) -> io::Result<()> {
-        match &mut self.tree {
+        match self.prepare_for_the_end() {
             Some(tree) => {
                 let sent = tree.signal(number, &[])?;
                 if sent.denied > 0 {
@@ -191,7 +214,7 @@ impl Keeper<'_> {
 
     fn kill_tree(&mut self) -> io::Result<()> {
         let stop_first = self.seen.kills > 2;
-        match &mut self.tree {
+        match self.prepare_for_the_end() {
             Some(tree) => {
                 let sent = tree.kill(stop_first, &[])?;
                 if self.seen.kills == 1 {
@@ -220,8 +243,9 @@ impl Keeper<'_> {
     /// The pinned group is read twice: a member that forks while the table is being read is in one of
     /// the two, since its group cannot be left without a system call of its own.
     fn look_at_group(&mut self) -> Sight {
-        let (Some(group), Some(tree)) = (self.pinned_group(), &mut self.tree) else {
-            return if self.leader.is_none() { Sight::Empty } else { Sight::Unknown };
+        let (group, no_leader) = (self.pinned_group(), self.leader.is_none());
+        let (Some(group), Some(tree)) = (group, self.prepare_for_the_end()) else {
+            return if no_leader { Sight::Empty } else { Sight::Unknown };
         };
         for _ in 0..2 {
             match tree.group(group).map(|members| members.first().copied()) {
@@ -244,7 +268,7 @@ impl Keeper<'_> {
         let in_leaf = self.held.leaf().and_then(|l| l.members().ok()).map(|m| m.len() as u32);
         let limit = if in_leaf.is_some() { NAMED } else { usize::MAX };
         let group = self.pinned_group();
-        let Some(tree) = &mut self.tree else { return Members::default() };
+        let Some(tree) = self.prepare_for_the_end() else { return Members::default() };
         let walked = match group {
             Some(group) => tree.group(group),
             None => tree.walk(&[], limit),
@@ -257,9 +281,12 @@ impl Keeper<'_> {
     /// The job lives on: the warden is told, and our own death is no longer the leader's reason to end
     /// except through the signal that only the leader itself could disarm.
     fn let_go(&mut self) -> io::Result<()> {
-        self.write_down_release();
-        socket::write(self.status.as_fd(), &Status::Released(self.request.job).to_bytes())?;
+        // First of all: a warden that hears of this has nothing left to do, and would take the init of a namespace along.
         process::set_parent_death_signal(0)?;
+        self.write_down_release();
+        // A warden that is gone needs no telling, and its end is no reason to end this job any more.
+        let _ = socket::write(self.status.as_fd(), &Status::Released(self.request.job).to_bytes());
+        hooks::point("keeper.told_of_release");
         self.owner = None;
         self.alive = None;
         Ok(())
@@ -307,9 +334,11 @@ impl Keeper<'_> {
         let usage = self.usage();
         let leaf = self.held.leaf().map(Leaf::dir);
         let memory_kills = self.limits.memory_kills(leaf);
+        hooks::point("keeper.ends");
         if !stays {
             self.remove_boundary();
         }
+        hooks::point("keeper.removed_boundary");
         let over = !stays && matches!(verdict, Verdict::Empty(_) | Verdict::Refused);
         let cleared = !over || self.clear(CLEAR_WITHIN);
         if !cleared {
@@ -330,7 +359,9 @@ impl Keeper<'_> {
             notes: self.seen.notes.clone(),
         };
         let empty = matches!(end.verdict, Verdict::Empty(_) | Verdict::Refused);
+        hooks::point("keeper.tells_the_end");
         self.report(&Report::Ended(Box::new(end)), REPORT_WITHIN);
+        hooks::point("keeper.told_the_end");
         if kept {
             return;
         }
@@ -380,6 +411,7 @@ impl Keeper<'_> {
             // It has ended; only its number was kept.
             let _ = child::wait_for(leader);
         }
+        hooks::point("keeper.leaves");
         if self.job.is_over() {
             self.remove_boundary();
             // Of any other job the end has done that, or has seen that somebody is left.

@@ -12,6 +12,7 @@ mod watch;
 
 use crate::arm::Held;
 use crate::claim::Claim;
+use crate::hooks;
 use crate::numbers::now;
 use killcord_model::id::{JobId, Member};
 use killcord_model::job::{Event, Job};
@@ -156,6 +157,7 @@ pub(crate) struct Keeper<'a> {
 ///
 /// The exit status tells the warden whether the job is over (0) or the keeper failed.
 pub(crate) fn become_keeper(setup: Setup<'_>) -> ! {
+    hooks::point("keeper.begins");
     let under_init = matches!(setup.held, Held::Namespace);
     let code = match prepare(setup, under_init).and_then(Keeper::guard) {
         Ok(()) => 0,
@@ -199,6 +201,7 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
         Held::Tree | Held::Cgroup { .. } => process::become_subreaper()?,
         Held::Group => {}
     }
+    hooks::point("keeper.holds");
     let signals = SignalFd::new(&signals::Set::of(&[signals::SIGCHLD, END, END_NOW]))?;
     process::set_dumpable(false)?;
     let job = Job::new(setup.request.policy);
@@ -234,12 +237,14 @@ fn prepare_namespace(setup: &Setup<'_>, notes: &mut Vec<String>) -> io::Result<(
         namespace::map_own_ids(uid, gid)?;
         notes.push("set-uid programs gain nothing, and other users show as nobody".to_owned());
     }
+    hooks::point("keeper.is_init");
     socket::write(setup.status.as_fd(), &Status::Armed(setup.request.job).to_bytes())?;
     if let Some(go) = &setup.go
         && !socket::wait_for_byte(go)?
     {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
+    hooks::point("keeper.may_go");
     if let Err(e) = namespace::mount_proc() {
         notes.push(format!("/proc shows the outer process numbers: {e}"));
     }
@@ -253,8 +258,10 @@ impl Keeper<'_> {
         if let Err(refusal) = self.arm() {
             events.push_back(Event::NotStarted(refusal));
         }
+        hooks::point("keeper.armed");
         // Whoever is gone by now is seen before anything is started.
         self.look_for_the_living(&mut events)?;
+        hooks::point("keeper.looked");
         if !self.request.wait_for_go {
             events.push_back(Event::Armed);
         }
@@ -265,6 +272,7 @@ impl Keeper<'_> {
                 }
             }
             if self.job.is_over() {
+                hooks::point("keeper.exits");
                 // Not by return: what a destructor would close and free, the kernel does with our end.
                 process::exit_now(0);
             }

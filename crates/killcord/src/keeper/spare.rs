@@ -7,6 +7,7 @@
 use super::{Handed, Setup, become_keeper};
 use crate::arm::Held;
 use crate::claim::Claim;
+use crate::hooks;
 use killcord_model::boundary::Boundary;
 use killcord_model::spec::{OOM_SCORE_ADJ, Request, Session};
 use killcord_model::wire::{self, LARGEST_DATAGRAM};
@@ -90,6 +91,7 @@ fn prepare(ahead: &Ahead<'_>) -> io::Result<()> {
     keep.extend(ahead.claim.iter().flat_map(|c| c.descriptors()).map(|fd| descriptors::number(&fd)));
     descriptors::close_all_but(&mut keep)?;
     leader::raise_ahead(OOM_SCORE_ADJ);
+    hooks::point("keeper.is_spare");
     Ok(())
 }
 
@@ -100,6 +102,7 @@ fn wait(ahead: &Ahead<'_>) -> io::Result<Option<Order>> {
         // starts anything.
         match socket::receive(ahead.socket.as_fd(), LARGEST_DATAGRAM + 1)? {
             Received::Message(data, fds) => {
+                hooks::point("keeper.is_given");
                 process::set_parent_death_signal(0)?;
                 return take(&data, fds, ahead.own.as_ref()).map(Some);
             }

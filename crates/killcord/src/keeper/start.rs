@@ -3,6 +3,7 @@
 use super::Keeper;
 use crate::arm::Held;
 use crate::claim::{Claim, seconds};
+use crate::hooks;
 use crate::link::Streams;
 use crate::message;
 use crate::numbers::{STAGES, of_signal};
@@ -127,7 +128,8 @@ impl Keeper<'_> {
         }
     }
 
-    /// Clones the leader into the boundary.
+    /// Clones the leader into the boundary. What became of that is the next event, before those that wait already: the
+    /// end of an owner that is heard of together with its word to go must find a job that runs, and not one that will.
     pub(super) fn start_leader(&mut self, events: &mut VecDeque<Event>) {
         let given = match std::mem::replace(&mut self.start, Start::Known) {
             Start::Waiting(given) => given,
@@ -137,15 +139,18 @@ impl Keeper<'_> {
                 return;
             }
         };
+        hooks::point("keeper.writes_down");
         if let Err(refusal) = self.write_down() {
-            return events.push_back(Event::NotStarted(refusal));
+            return events.push_front(Event::NotStarted(refusal));
         }
+        hooks::point("keeper.clones");
         match self.clone_leader(&given) {
             Ok((leader, paths)) => {
                 self.leader = Some(leader.pid);
+                hooks::point("keeper.cloned");
                 self.seen.started_at = Some(crate::numbers::now());
                 self.start = Start::Executing { leader, paths, given };
-                events.push_back(Event::Cloned);
+                events.push_front(Event::Cloned);
                 self.prepare_for_the_end();
             }
             Err(e) if self.weaken(&e) => {
@@ -154,7 +159,7 @@ impl Keeper<'_> {
             }
             Err(e) => {
                 let errno = e.raw_os_error().unwrap_or(EINVAL);
-                events.push_back(Event::NotStarted(self.refusal(Stage::Leader, errno, Vec::new())));
+                events.push_front(Event::NotStarted(self.refusal(Stage::Leader, errno, Vec::new())));
             }
         }
     }
@@ -290,15 +295,17 @@ impl Keeper<'_> {
         true
     }
 
-    /// Opens and allocates what the end will need, while the leader is on its way to exec.
-    fn prepare_for_the_end(&mut self) {
-        if self.tree.is_some() {
-            return;
+    /// Opens and allocates what the end will need, while the leader is on its way to exec. What cannot be had at
+    /// this moment, since the system has no descriptor or no memory to spare, is tried again when it is needed: a
+    /// job that was started must be ended.
+    pub(super) fn prepare_for_the_end(&mut self) -> Option<&mut Tree> {
+        if self.tree.is_none() {
+            match Tree::new() {
+                Ok(tree) => self.tree = Some(tree),
+                Err(e) => self.seen.note(format!("members could not be listed: /proc: {e}")),
+            }
         }
-        match Tree::new() {
-            Ok(tree) => self.tree = Some(tree),
-            Err(e) => self.seen.note(format!("members cannot be listed: /proc: {e}")),
-        }
+        self.tree.as_mut()
     }
 
     /// Reads whether the program was executed: the pipe's end says so, a word on it says why not.
@@ -313,13 +320,16 @@ impl Keeper<'_> {
         };
         let Some(failure) = Failure::from_bytes(word) else {
             self.seen.executed = true;
+            hooks::point("keeper.saw_exec");
             self.report_started();
+            hooks::point("keeper.told_of_exec");
             events.push_back(Event::Executed);
             if let Start::Executing { leader, .. } = std::mem::replace(&mut self.start, Start::Known) {
                 self.executed = Some(leader);
             }
             return;
         };
+        hooks::point("keeper.saw_no_exec");
         let stage = Stage::from_number(failure.stage).unwrap_or(Stage::Exec);
         let what = if stage == Stage::Exec { self.failed_path(paths, failure) } else { Vec::new() };
         let Start::Executing { given, .. } = std::mem::replace(&mut self.start, Start::Known) else { return };

@@ -2,6 +2,7 @@
 
 use super::{END, END_NOW, Keeper, Status};
 use crate::arm::Held;
+use crate::hooks;
 use crate::message::{self, Incoming};
 use crate::numbers::now;
 use killcord_model::job::Event;
@@ -80,6 +81,7 @@ impl Keeper<'_> {
         )?;
         if warden {
             self.alive = None;
+            hooks::point("keeper.lost_warden");
             events.push_back(Event::WardenGone);
         }
         if owner {
@@ -116,6 +118,7 @@ impl Keeper<'_> {
                 _ => continue,
             };
             if from_warden && self.alive.is_some() {
+                hooks::point("keeper.hears_warden");
                 events.push_back(Event::Order(Order::End(ladder)));
             }
         }
@@ -133,6 +136,7 @@ impl Keeper<'_> {
             }
         }
         self.owner = None;
+        hooks::point("keeper.lost_owner");
         if self.cord.take().is_some() {
             events.push_back(Event::OwnerGone);
         }
@@ -153,11 +157,18 @@ impl Keeper<'_> {
                 self.belong_to(fds.into_iter().next());
                 return Word::HandedOver;
             }
-            Ok(Incoming::Message(Order::Go, _)) => events.push_back(Event::Armed),
-            Ok(Incoming::Message(order, _)) => events.push_back(Event::Order(order)),
+            Ok(Incoming::Message(Order::Go, _)) => {
+                hooks::point("keeper.hears_go");
+                events.push_back(Event::Armed);
+            }
+            Ok(Incoming::Message(order, _)) => {
+                hooks::point("keeper.hears_order");
+                events.push_back(Event::Order(order));
+            }
             Ok(Incoming::Nothing) => return Word::Nothing,
             Ok(Incoming::Closed) => {
                 self.cord = None;
+                hooks::point("keeper.lost_cord");
                 events.push_back(Event::OwnerGone);
                 return Word::Nothing;
             }
@@ -220,6 +231,7 @@ impl Keeper<'_> {
         self.leader = None;
         self.seen.reaped += 1;
         self.seen.status = Some(status);
+        hooks::point("keeper.reaped_leader");
         events.push_back(Event::LeaderExited(status));
     }
 

@@ -4,6 +4,7 @@ use super::decide::{Action, STOPPING, TAKEN, action};
 use super::{Finished, Options, starter};
 use crate::claim::{Claim, sweeper};
 use crate::error::{Error, Result};
+use crate::hooks;
 use crate::link::{Cord, Heard, Link, Streams, WARDEN_ENDS};
 use crate::numbers::new_job;
 use crate::recover;
@@ -130,12 +131,15 @@ impl Runner {
         let signals = prepared.map_err(Error::io("prepare for signals"))?;
         let request = request(options, shared)?;
         let streams = Streams { directory, standard, extra };
+        hooks::point("owner.prepared");
         let (claim, trouble) = match Claim::of_owner(None, service)? {
             Ok(claim) => (Some(claim), None),
             Err(e) => (None, Some(format!("nothing is written down of the job, nor has it a TMPDIR: {e}"))),
         };
+        hooks::point("owner.claimed");
         let forked = Link::fork_with(on_terminal, request, streams, claim.as_ref());
         let (owner, job) = forked.map_err(Error::io("fork the warden"))?;
+        hooks::point("owner.forked");
         // The job is on its way: what follows delays nobody.
         spare.extend(claim.as_ref().filter(|_| sweeper::is_ours()).and_then(sweeper::in_background));
         Ok(Self {
@@ -174,12 +178,14 @@ impl Runner {
             }
         };
         self.take_terminal_back();
+        hooks::point("owner.knows_the_end");
         if let Some(owner) = self.owner.take()
             && let Err(e) = owner.close(WARDEN_HAS)
         {
             self.trouble.push(format!("failed to wait for the warden: {e}"));
         }
         if matches!(end.verdict, Verdict::Empty(_) | Verdict::Refused) {
+            hooks::point("owner.clears");
             self.clear_claim();
             recover::reap_until_alone(&self.spare, &self.signals, WARDEN_HAS);
         }
@@ -285,9 +291,11 @@ impl Runner {
             self.line = Line::Awaited;
             return;
         }
+        hooks::point("owner.acknowledges");
         match starter::acknowledge(boundary, self.job.grip.id) {
             Ok(()) => {
                 self.line = Line::Written;
+                hooks::point("owner.acknowledged");
                 self.order(&Order::Go);
             }
             Err(e) => {
@@ -406,6 +414,7 @@ impl Runner {
     /// The keeper is gone without a last word. The warden ends what it left; when that is gone as well,
     /// everything has come to us.
     fn recover(&mut self, known: Option<Verdict>) -> End {
+        hooks::point("owner.lost_keeper");
         // Whether it worked is what follows.
         let _ = self.job.grip.kill_cgroup();
         let verdict = known

@@ -1,6 +1,7 @@
 //! Who asks the warden at the socket in the claim: `killcord stop`, from outside the owner.
 
 use crate::claim::{CONTROL, Claim};
+use crate::hooks;
 use crate::message;
 use killcord_model::id::JobId;
 use killcord_model::warden::{Event, Holding, Warden};
@@ -79,6 +80,7 @@ impl Callers {
                 None => answer(Answer::NotRunning),
                 Some(Holding::LetGo) => answer(Answer::LetGo(job)),
                 Some(Holding::Guarded) => {
+                    hooks::point("warden.called");
                     answer(Answer::Ending(job));
                     events.push_back(Event::Stop { job, now });
                     if self.waiting.len() < MOST_CALLERS

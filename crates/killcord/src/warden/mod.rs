@@ -10,6 +10,7 @@ mod serve;
 mod spares;
 
 use crate::claim::Claim;
+use crate::hooks;
 use crate::keeper::Handed;
 use killcord_model::spec::Request;
 use killcord_sys::os::OwnedFd;
@@ -40,6 +41,7 @@ pub(crate) struct Setup {
 pub(crate) fn become_warden(mut setup: Setup) -> ! {
     let first = setup.first.take();
     let claim = setup.claim.take();
+    hooks::point("warden.begins");
     let code = match prepare(setup, claim, first.as_ref()).and_then(|mut warden| warden.serve(first)) {
         Ok(()) => 0,
         // Nobody is left to tell: the owner sees the socket's end, the keepers the pipe's.
@@ -78,6 +80,7 @@ fn prepare(
     // A guard holds no mount and no directory of anybody.
     std::env::set_current_dir("/")?;
     let signals = signals::SignalFd::new(&signals::Set::of(&[signals::SIGCHLD]))?;
+    hooks::point("warden.prepared");
     let (alive_read, alive_write) = socket::pipe()?;
     let (status_read, status_write) = socket::pipe_nonblocking()?;
     Ok(serve::Warden::new(

@@ -7,6 +7,7 @@ use super::callers::Callers;
 use super::{Setup, adopt::Orphans, spares::Spare};
 use crate::arm::Held;
 use crate::claim::{Claim, sweeper};
+use crate::hooks;
 use crate::keeper::{self, Handed};
 use crate::message::{self, Incoming};
 use crate::numbers::now;
@@ -115,8 +116,10 @@ impl Warden {
                 }
             }
             if self.decisions.is_done() {
+                hooks::point("warden.gives_up");
                 // What is left of it, a sweep finds.
                 let _ = self.claim.as_ref().map(Claim::give_up);
+                hooks::point("warden.exits");
                 // As in the keeper: nothing has to be closed first.
                 process::exit_now(0);
             }
@@ -129,6 +132,7 @@ impl Warden {
 
     /// What can wait until a first request is served: being there for callers, and a look at what others left.
     fn settle(&mut self) {
+        hooks::point("warden.settles");
         self.callers = Some(Callers::listen(self.claim.as_ref()));
         if self.setup.sweeps {
             self.sweeper = self.claim.as_ref().and_then(sweeper::in_background);
@@ -158,6 +162,7 @@ impl Warden {
             timeout,
         )?;
         if owner {
+            hooks::point("warden.lost_owner");
             events.push_back(Event::OwnerGone);
         }
         if by_number && process::parent_pid() != self.setup.owner_pid {
@@ -187,11 +192,15 @@ impl Warden {
         match message::receive_request(self.setup.control.as_fd()) {
             Ok(Incoming::Message(ToWarden::Start(request), fds)) => {
                 // Without all its descriptors it is no request either; see below.
+                hooks::point("warden.asked");
                 if let Some(handed) = Handed::from_descriptors(fds, &request) {
                     self.start(&request, &handed, events);
                 }
             }
-            Ok(Incoming::Closed) => events.push_back(Event::Retired),
+            Ok(Incoming::Closed) => {
+                hooks::point("warden.retired");
+                events.push_back(Event::Retired);
+            }
             // A message that cannot be read is no request: the cord in it is closed with it, which
             // tells the owner that nothing was started.
             Ok(Incoming::Nothing | Incoming::Message(ToWarden::InMemory, _)) | Err(_) => {}
@@ -202,8 +211,14 @@ impl Warden {
         let mut buffer = [0u8; keeper::Status::BYTES];
         while let Ok(Some(bytes)) = socket::read_some(self.channels.status_read.as_fd(), &mut buffer) {
             match keeper::Status::from_bytes(bytes) {
-                Some(keeper::Status::Released(job)) => events.push_back(Event::Released(job)),
-                Some(keeper::Status::Done(job)) => events.push_back(Event::KeeperDone(job)),
+                Some(keeper::Status::Released(job)) => {
+                    hooks::point("warden.hears_of_release");
+                    events.push_back(Event::Released(job));
+                }
+                Some(keeper::Status::Done(job)) => {
+                    hooks::point("warden.hears_of_end");
+                    events.push_back(Event::KeeperDone(job));
+                }
                 Some(keeper::Status::HandedOver(job)) => events.push_back(Event::HandedOver(job)),
                 Some(keeper::Status::Armed(job)) => self.let_init_go(job),
                 None => return,
@@ -214,6 +229,7 @@ impl Warden {
     /// The init of a namespace has armed its death signal; only now may it start something.
     fn let_init_go(&mut self, job: JobId) {
         if let Some(go) = self.wards.get_mut(&job).and_then(|w| w.go.take()) {
+            hooks::point("warden.lets_init_go");
             // If it is gone already, its death is reported by its own signal.
             let _ = socket::write(go.as_fd(), b"g");
         }
@@ -235,7 +251,10 @@ impl Warden {
                     }
                     match (job, change) {
                         (Some(job), Change::Exited(0)) => ends.push(Event::KeeperDone(job)),
-                        (Some(job), _) => ends.push(Event::KeeperLost(job)),
+                        (Some(job), _) => {
+                            hooks::point("warden.lost_keeper");
+                            ends.push(Event::KeeperLost(job));
+                        }
                         (None, _) if self.spare.as_ref().is_some_and(|s| s.keeper() == pid) => {
                             self.spare = None;
                             ends.push(Event::SpareGone);
@@ -268,16 +287,19 @@ impl Warden {
             }
             Effect::Tell(job, sight) => {
                 let verdict = self.verdict(job, sight);
+                hooks::point("warden.knows_the_end");
                 // Whoever hears of the end finds nothing of the job.
                 self.remove_boundary(job);
                 if matches!(verdict, Verdict::Empty(_)) {
                     self.clear(job);
                 }
+                hooks::point("warden.tells");
                 // An owner that is gone needs no answer.
                 let lost = FromWarden::KeeperLost { job, verdict };
                 let _ = message::send(self.setup.control.as_fd(), &lost, &[]);
             }
             Effect::Forget(job) => {
+                hooks::point("warden.forgets");
                 self.remove_boundary(job);
                 self.wards.remove(&job);
                 if let Some(callers) = &mut self.callers {

@@ -66,10 +66,10 @@ impl Orders {
     fn run(&mut self) -> Failure {
         let stages = self.stages;
         let fail = |stage| move |errno| Failure { stage, errno, path: 0 };
-        self.die_with_keeper();
         let steps = self
-            .enter_cgroups()
-            .map_err(fail(stages.cgroup))
+            .die_with_keeper()
+            .map_err(fail(stages.leader))
+            .and_then(|()| self.enter_cgroups().map_err(fail(stages.cgroup)))
             .and_then(|()| self.session().map_err(fail(stages.session)))
             .and_then(|()| self.descriptors().map_err(fail(stages.descriptors)))
             .and_then(|()| self.terminal().map_err(fail(stages.terminal)))
@@ -84,17 +84,17 @@ impl Orders {
     }
 
     /// Arms the death signal and then looks whether the keeper is still there: if it died before the
-    /// signal was armed, our parent is another one now.
-    fn die_with_keeper(&self) {
+    /// signal was armed, our parent is another one now, and nobody is left to be told anything.
+    fn die_with_keeper(&self) -> Result<(), i32> {
         if self.under_init {
-            return;
+            return Ok(());
         }
         let signal = libc::SIGKILL as usize;
-        let armed = plain(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, signal, 0, 0]);
-        let parent = plain(libc::SYS_getppid, [0; 4]);
-        if armed.is_err() || parent != Ok(self.keeper as usize) {
+        plain(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, signal, 0, 0])?;
+        if plain(libc::SYS_getppid, [0; 4]) != Ok(self.keeper as usize) {
             exit(127);
         }
+        Ok(())
     }
 
     fn enter_cgroups(&self) -> Result<(), i32> {

@@ -3,6 +3,7 @@
 use super::super::{CLAIM, Claim, Root, TRASH, is_made};
 use super::{Options, Sweep, Swept};
 use crate::error::Error;
+use crate::hooks;
 use killcord_model::id::JOB_VARIABLE;
 use killcord_sys::os::{AsFd, OsStrExt};
 use killcord_sys::process::{self, Fork};
@@ -40,6 +41,7 @@ pub(crate) fn in_background(claim: &Claim) -> Option<u32> {
     match process::fork_alone().ok()? {
         Fork::Parent(pid) => Some(pid),
         Fork::Child => {
+            hooks::point("sweep.forked");
             let swept = become_sweeper(&root);
             process::exit_now(i32::from(swept.is_err()));
         }

@@ -1,6 +1,7 @@
 //! What a killed keeper has left: ended, looked for, and told.
 
 use super::Warden;
+use crate::hooks;
 use killcord_model::boundary::Boundary;
 use killcord_model::id::{JOB_VARIABLE, JobId};
 use killcord_model::job::Sight;
@@ -17,6 +18,7 @@ fn assignment(job: JobId) -> String {
 impl Warden {
     /// One pass over what is left of a job: its leaf, and the orphans that have come to us.
     pub(super) fn end_what_is_left(&mut self, job: JobId, events: &mut VecDeque<Event>) {
+        hooks::point("warden.ends_what_is_left");
         if let Some(leaf) = self.wards.get(&job).and_then(|w| w.held.leaf()) {
             // Whether it worked is what the look says.
             let _ = leaf.kill();

@@ -4,6 +4,7 @@ use super::super::spares::Spare;
 use super::{Ward, Warden};
 use crate::arm::{self, Held};
 use crate::claim::seconds;
+use crate::hooks;
 use crate::keeper::{self, Ahead, Handed};
 use crate::message;
 use killcord_model::boundary::{Boundary, Choice, candidates};
@@ -48,6 +49,7 @@ impl Warden {
         for boundary in candidates {
             match self.attempt(boundary, request, handed, events) {
                 Ok(ward) => {
+                    hooks::point("warden.has_keeper");
                     self.wards.insert(job, ward);
                     events.push_back(Event::Forked(job));
                     if boundary != Boundary::Namespace {
@@ -96,6 +98,7 @@ impl Warden {
 
     /// Tells the owner on the cord that nothing was started.
     fn refuse(cord: &OwnedFd, wanted: Boundary, refusal: Refusal) {
+        hooks::point("warden.refuses");
         // An owner that is gone needs no answer.
         let _ = message::send(cord.as_fd(), &Report::NotStarted(refusal), &[]);
         let end = End::nothing_ran(wanted);
@@ -131,6 +134,7 @@ impl Warden {
             let _ = held.remove();
             Attempt::Refused(refusal)
         })?;
+        hooks::point("warden.made_boundary");
         if let Some(keeper) = self.hand_to_spare(request, handed, &held, &limits, events) {
             return Ok(Ward { keeper, held, limits, go: None });
         }
@@ -151,6 +155,7 @@ impl Warden {
         let (job, fds) = keeper::pack(request, handed, held, limits)?;
         let spare = self.spare.take()?;
         events.push_back(Event::SpareGone);
+        hooks::point("warden.hands_to_spare");
         spare.hand_over(&job, &fds).ok()
     }
 
@@ -167,7 +172,10 @@ impl Warden {
         };
         // Without one, the next keeper is forked when it is asked for.
         match Spare::fork(ahead) {
-            Ok(spare) => self.spare = Some(spare),
+            Ok(spare) => {
+                self.spare = Some(spare);
+                hooks::point("warden.has_spare");
+            }
             Err(_) => events.push_back(Event::SpareGone),
         }
     }
