@@ -94,6 +94,21 @@ impl Campaign {
         left
     }
 
+    /// What the claims that are left say.
+    fn records(&self, who: Who) -> String {
+        let text = |path: std::path::PathBuf| {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            format!("{}: {}", path.display(), text.trim())
+        };
+        let files = |path: std::path::PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten();
+        let claims = files(self.home.path(state(who))).map(|claim| claim.path());
+        let all = claims.flat_map(|claim| {
+            let jobs = files(claim.join("jobs")).map(|job| text(job.path()));
+            jobs.chain([text(claim.join("owner"))]).collect::<Vec<_>>()
+        });
+        all.collect::<Vec<_>>().join("; ")
+    }
+
     /// One round, chosen by its number.
     fn round(&self, number: u32) {
         let mut dice = Dice::new(self.seed, number);
@@ -156,7 +171,7 @@ pub(crate) fn stress() {
         "{took} s: {} starts, {} kills, {} survivors",
         sum.starts, sum.kills, sum.survivors
     );
-    killcord_testkit::campaign::report("stress", &size, found);
+    campaign::report("stress", &size, found);
     assert!(sum.rounds > 0 && sum.starts > 0 && sum.kills > 0, "nothing was tried: {sum:?}");
     assert_eq!(found, 0, "KILLCORD_SEED={seed}; {sum:?}");
 }
@@ -217,7 +232,8 @@ fn before_it_is_over(campaign: &Campaign, who: Who) {
             return;
         }
         if Instant::now() > until {
-            campaign.tally.fault(u32::MAX, &format!("{who:?}: on disk there is {left:?}; {said}"));
+            let records = campaign.records(who);
+            campaign.tally.fault(u32::MAX, &format!("{who:?}: on disk there is {left:?}; {records}; {said}"));
             return;
         }
         std::thread::sleep(Duration::from_millis(100));

@@ -56,5 +56,5 @@ pub(crate) fn a_wrong_status_is_a_fault() {
     assert_eq!(campaign.tally.sum().faults, 2);
     let mut hurt = round.program("sh");
     hurt.args(["-c", "kill -TERM $$"]);
-    assert!(bystanders::ended_by_itself(&mut hurt, 0).is_err());
+    assert!(bystanders::ended_by_itself(&mut hurt, 0, true).is_err());
 }

@@ -132,7 +132,7 @@ impl Den {
                     let _ = process.kill(Signal::KILL);
                 }
             }
-            self.held.as_ref().is_some_and(|held| held.wait_gone(Duration::from_millis(20)));
+            let _ = self.wait_empty(Duration::from_millis(20));
         }
         self.is_empty()
     }

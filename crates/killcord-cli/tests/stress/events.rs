@@ -6,13 +6,11 @@ use crate::round::Round;
 use killcord_testkit::{Guards, PinnedProcess, Signal};
 use std::time::{Duration, Instant};
 
-/// The grace of every job here.
-pub(crate) const GRACE: Duration = Duration::from_millis(500);
 /// The time of a job whose time is up.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(400);
 /// What is promised for the death of a guard or an owner.
 pub(crate) const DEATH: Duration = Duration::from_secs(2);
-/// What is promised for an order to end.
+/// What is promised for an order to end: the grace of every job here, 0.5 s, and the look.
 pub(crate) const ORDER: Duration = Duration::from_millis(2500);
 /// The drain and the short ladder for what a leader leaves, and the look.
 pub(crate) const LEFTOVERS: Duration = Duration::from_millis(2700);
@@ -190,6 +188,10 @@ impl Round<'_> {
 
     pub(crate) fn order(&self, owner: &PinnedProcess, signal: Signal) -> Bound {
         let _ = owner.kill(signal);
+        // On a terminal it stops with its job, as a shell has it, and hears nothing until it goes on.
+        if owner.stat().is_some_and(|stat| stat.state == 'T') {
+            let _ = owner.kill(Signal::CONT);
+        }
         if signal == Signal::KILL {
             self.campaign.tally.killed(&self.kind, 1);
             return Bound::now(DEATH);

@@ -36,6 +36,9 @@ impl Plan {
             }
             1 if boundary != "group" => {
                 let leftovers = dice.pick(&["end", "keep", "release"]);
+                // A terminal hangs up on what is left in its session when the owner, which leads that, is back.
+                let hung_up = style == Style::Terminal && leftovers == "release";
+                let leftovers = if hung_up { "end" } else { leftovers };
                 let event = if leftovers == "keep" { Event::any(dice) } else { Event::Itself };
                 Self { payload: Payload::Holder, event, early: false, leftovers }.allowed(may_take_all)
             }
