@@ -25,6 +25,10 @@ bench *args:
     cargo build --release
     benches/run-vs-peers {{ args }}
 
+# an hour (or so many seconds) of owners of every kind, whose processes are killed at random
+stress *args:
+    tools/stress {{ args }}
+
 # lay out the code
 fmt:
     cargo fmt --all

@@ -142,7 +142,7 @@ impl Warden {
         })
     }
 
-    /// Whether orphans may be ended by parentage alone.
+    /// Whether orphans may be ended by parentage alone. If not, a lost job's are to be told by its mark.
     ///
     /// A released job's keeper stays as the parent of what was let go. When that keeper is killed, its
     /// orphans come here like those of any other, and a released job is never ended.

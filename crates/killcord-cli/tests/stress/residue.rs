@@ -1,12 +1,13 @@
 //! What is the same before and after: this process's descriptors, its children, the terminals that somebody holds.
 
+use rustix::process::{WaitOptions, wait};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long what is on its way may take to be gone.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long what is on its way may take to be gone: a sweep in the background runs for 20 s at most.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How it was.
 pub(crate) struct Before {
@@ -33,6 +34,9 @@ impl Before {
     }
 
     fn look_again(&self) -> Vec<String> {
+        // Everything that was started here was reaped by who started it. What is reaped now is nobody's: the sweeps of
+        // owners outside a nest.
+        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
         let mut left = Vec::new();
         if descriptors() != self.descriptors {
             let open: Vec<_> = fs::read_dir("/proc/self/fd")
@@ -43,7 +47,6 @@ impl Before {
             left.push(format!("{} descriptors, not {}: {open:?}", descriptors(), self.descriptors));
         }
         if children().len() != self.children {
-            // Zombies among them: each of our own was reaped, so these are what a nest has lost.
             left.push(format!("these are children of the harness: {:?}", children()));
         }
         for terminal in terminals().difference(&self.terminals).filter(|name| !held_by_a_stranger(name)) {

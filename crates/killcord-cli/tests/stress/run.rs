@@ -81,6 +81,9 @@ impl Round<'_> {
         }
         command.arg("--");
         if style == Style::Nested {
+            // Whoever ends the outer job kills the inner owner, whose claim then stays as unknown until the next boot: its
+            // numbers mean something in a namespace that is gone, or the audit session is the outer job's.
+            command.args(["sh", "-c", "umask 077; mkdir inner; export KILLCORD_STATE_DIR=$D/inner; exec \"$@\"", "sh"]);
             command.arg(self.campaign.killcord.path()).args(["run", "--grace", "0.5", "--"]);
         }
         let script = payload.script().replace("held", if *leftovers == "release" { "released" } else { "held" });

@@ -1,5 +1,6 @@
 //! The warden's loop: it turns what it sees into events and effects into calls.
 
+mod marked;
 mod start;
 
 use super::callers::Callers;
@@ -269,6 +270,9 @@ impl Warden {
                 if self.decisions.may_end_orphans() {
                     let spared = self.spared();
                     self.orphans.kill(&spared);
+                } else {
+                    // Whether it worked is what the look says.
+                    self.by_mark(job, true);
                 }
             }
             Effect::Look(job) => {
@@ -346,7 +350,10 @@ impl Warden {
             (_, Boundary::Namespace) => Sight::Empty,
             // A cgroup that cannot be read; and whoever left a group is not found by it.
             (Some(Err(_)), _) | (_, Boundary::Group | Boundary::Uncontained) => Sight::Unknown,
-            (_, Boundary::Tree | Boundary::Cgroup) => self.orphans.look(&self.spared()),
+            (_, Boundary::Tree | Boundary::Cgroup) if self.decisions.may_end_orphans() => {
+                self.orphans.look(&self.spared())
+            }
+            (_, Boundary::Tree | Boundary::Cgroup) => self.by_mark(job, false),
         }
     }
 
@@ -355,7 +362,12 @@ impl Warden {
         match (sight, boundary) {
             (Sight::Empty, Some(Boundary::Namespace)) => Verdict::Empty(Evidence::NamespaceReaped),
             (Sight::Empty, Some(Boundary::Cgroup)) => Verdict::Empty(Evidence::Unpopulated),
+            (Sight::Empty, _) if !self.decisions.may_end_orphans() => Verdict::Empty(Evidence::NobodyTagged),
             (Sight::Empty, _) => Verdict::Empty(Evidence::NoChildLeft),
+            // Our orphans are not the job's alone.
+            (Sight::Members, _) if !self.decisions.may_end_orphans() => {
+                Verdict::Unconfirmed("the keeper was killed; what carries the job's name did not end".to_owned())
+            }
             (Sight::Members, _) => Verdict::Survivors(self.orphans.name(&self.spared())),
             (Sight::Unknown, _) => Verdict::Unconfirmed("the keeper was killed".to_owned()),
         }
