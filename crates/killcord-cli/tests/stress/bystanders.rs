@@ -63,12 +63,17 @@ fn neighbour(campaign: &Campaign, (who, boundary): (Who, &str), seconds: u64) ->
     command.args(["run", "--boundary", boundary, "--"]).arg(bin("kc-leaf"));
     command.args(["neighbour", &seconds.to_string()]);
     // On `group` it says once more what is not promised.
-    ended_by_itself(&mut command, seconds, boundary != "group").map_err(|e| format!("{who:?} {boundary}: {e}"))
+    ended_by_itself(&mut command, seconds, boundary != "group")
+        .map_err(|e| format!("{who:?} {boundary}: {e}"))
 }
 
 /// With 0, at its time, and (`quietly`) without a word. A signal would end it otherwise and before.
 pub(crate) fn ended_by_itself(command: &mut Command, seconds: u64, quietly: bool) -> Result<(), String> {
     let done = run(command, Duration::from_secs(seconds + 40));
     let early = done.elapsed < Duration::from_secs(seconds);
-    if done.code() == 0 && !early && (done.stderr.is_empty() || !quietly) { Ok(()) } else { Err(format!("{done:?}")) }
+    if done.code() == 0 && !early && (done.stderr.is_empty() || !quietly) {
+        Ok(())
+    } else {
+        Err(format!("{done:?}"))
+    }
 }

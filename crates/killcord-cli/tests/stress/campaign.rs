@@ -50,7 +50,9 @@ impl Campaign {
         let session = std::fs::read_to_string("/proc/self/sessionid").unwrap_or_default();
         let tagged = session.trim() == u32::MAX.to_string();
         if !tagged {
-            println!("not tried: all guards at once on tree and group, since there are no audit sessions here");
+            println!(
+                "not tried: all guards at once on tree and group, since there are no audit sessions here"
+            );
         }
         let tally = Tally::new(seed);
         Self { seed, tally, killcord: Killcord::new(killcord), cells, tagged, allowance, home }
@@ -149,7 +151,9 @@ fn duration() -> Duration {
     Duration::from_secs(number("KILLCORD_STRESS_SECONDS").unwrap_or(ordinary))
 }
 
-pub(crate) fn stress() {
+trials![heavy_owners_of_every_kind_under_stress_leave_nothing,];
+
+fn heavy_owners_of_every_kind_under_stress_leave_nothing() {
     let (seed, lasts) = (campaign::seed(), duration());
     // Whatever a nest might lose comes here.
     killcord_sys::fixture::set_child_subreaper().unwrap();
@@ -167,10 +171,7 @@ pub(crate) fn stress() {
     campaign.tally.table();
     let sum = campaign.tally.sum();
     let found = sum.survivors + sum.faults;
-    let size = format!(
-        "{took} s: {} starts, {} kills, {} survivors",
-        sum.starts, sum.kills, sum.survivors
-    );
+    let size = format!("{took} s: {} starts, {} kills, {} survivors", sum.starts, sum.kills, sum.survivors);
     campaign::report("stress", &size, found);
     assert!(sum.rounds > 0 && sum.starts > 0 && sum.kills > 0, "nothing was tried: {sum:?}");
     assert_eq!(found, 0, "KILLCORD_SEED={seed}; {sum:?}");

@@ -7,8 +7,14 @@ use crate::events::{Bound, DEATH, Event, SOON, Victim};
 use crate::round::{Excuse, Round};
 use killcord_testkit::{Who, bin};
 
+trials![
+    what_gets_away_is_counted_as_a_survivor,
+    what_nothing_holds_is_counted_as_a_survivor,
+    a_wrong_exit_status_is_a_fault,
+];
+
 /// On `group` those who left it live on, and are seen when nobody is excused.
-pub(crate) fn escapees_are_survivors() {
+fn what_gets_away_is_counted_as_a_survivor() {
     let campaign = Campaign::new(1, DEATH);
     let mut round = Round::new(&campaign, 0, "control", Who::here()[0], "group");
     let mut command = round.killcord(&["run", "--boundary", "group", "--"]);
@@ -26,21 +32,21 @@ pub(crate) fn escapees_are_survivors() {
 }
 
 /// The same without killcord.
-pub(crate) fn the_uncontained_are_survivors() {
+fn what_nothing_holds_is_counted_as_a_survivor() {
     let campaign = Campaign::new(1, DEATH);
     let mut round = Round::new(&campaign, 0, "control", Who::here()[0], "tree");
     let mut command = round.program(bin("kc-payload"));
     command.args(["--leader", "exit"]);
     let mut den = Den::start(&round.corner, &command, Io::Pipes);
     assert!(den.output.wait_word("ready", SOON));
-    round.what = "nothing holds it".to_owned();
+    "nothing holds it".clone_into(&mut round.what);
     assert!(!round.settle(&den, Bound::now(DEATH), Excuse::Nobody));
     assert!(campaign.tally.sum().survivors >= 4, "{:?}", campaign.tally.sum());
     round.look_behind(&mut den, None);
 }
 
 /// And a status, a word, a file and a hurt bystander that should not be.
-pub(crate) fn a_wrong_status_is_a_fault() {
+fn a_wrong_exit_status_is_a_fault() {
     let campaign = Campaign::new(1, DEATH);
     let round = Round::new(&campaign, 0, "control", Who::here()[0], "tree");
     let mut command = round.killcord(&["run", "--boundary", "tree", "--"]);

@@ -9,7 +9,9 @@ use crate::dice::Dice;
 use crate::events::{Bound, DEATH, Event, VICTIMS, Victim};
 use crate::payload::{HELD, Payload};
 use crate::round::{Excuse, Round};
-use killcord::{Boundary, Cause, Choice, Command, End, ExitStatus, Job, Ladder, Leftovers, Owner, Stdio, Verdict};
+use killcord::{
+    Boundary, Cause, Choice, Command, End, ExitStatus, Job, Ladder, Leftovers, Owner, Stdio, Verdict,
+};
 use killcord_testkit::life;
 use std::io::Read;
 use std::time::Duration;
@@ -30,7 +32,11 @@ impl Round<'_> {
         let (victims, takes_all) =
             if takes_all && untagged { (vec![Victim::Owner], false) } else { (victims, takes_all) };
         self.what = format!("calm {calm}, {victims:?}");
-        self.campaign.tally.event(&if calm { Event::Itself.name() } else { Event::Kill(victims.clone()).name() });
+        self.campaign.tally.event(&if calm {
+            Event::Itself.name()
+        } else {
+            Event::Kill(victims.clone()).name()
+        });
         let mut command = self.program(std::env::current_exe().unwrap());
         command.env(ROLE, if calm { "calm" } else { "hit" });
         command.args([self.boundary, &self.campaign.seed.to_string(), &self.number.to_string()]);

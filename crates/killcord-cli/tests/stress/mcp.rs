@@ -44,7 +44,8 @@ impl Round<'_> {
         }
         std::thread::sleep(self.dice.ms(400));
         let bound = self.end_server(&end, &mut den);
-        let gone = if takes_all { self.settle_by_sweeps(&den) } else { self.settle(&den, bound, Excuse::Nobody) };
+        let gone =
+            if takes_all { self.settle_by_sweeps(&den) } else { self.settle(&den, bound, Excuse::Nobody) };
         if gone {
             self.look_behind(&mut den, None);
         }
@@ -52,9 +53,7 @@ impl Round<'_> {
 
     /// A command, a terminal, or something that is done to one of those before.
     fn call_of_tool(&mut self, n: u64, calls: u64) -> Value {
-        let tool = |name: &str, arguments: Value| {
-            json!({"jsonrpc": "2.0", "id": n + 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}})
-        };
+        let tool = |name: &str, arguments: Value| json!({"jsonrpc": "2.0", "id": n + 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}});
         let session = format!("s{}", 1 + self.dice.below(n.max(1)));
         let last = n + 1 == calls;
         match self.dice.below(12) {
@@ -68,8 +67,12 @@ impl Round<'_> {
                 let wait = json!({"until": "quiet", "quiet_ms": 10, "timeout_s": 1});
                 tool("shell_spawn", json!({"command": self.script(), "wait": wait}))
             }
-            9 if n > 0 => json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": n}}),
-            10 if n > 0 && !last => tool("session_kill", json!({"session": session, "now": self.dice.one_in(2)})),
+            9 if n > 0 => {
+                json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": n}})
+            }
+            10 if n > 0 && !last => {
+                tool("session_kill", json!({"session": session, "now": self.dice.one_in(2)}))
+            }
             _ => tool("session_write", json!({"session": session, "keys": "ctrl+c"})),
         }
     }
@@ -82,7 +85,7 @@ impl Round<'_> {
         };
         self.campaign.tally.started(&self.kind, 1);
         self.campaign.tally.event(&format!("payload: {}", payload.name()));
-        self.what.push_str(&format!(", {}", payload.name()));
+        self.what.extend([", ", payload.name()]);
         let path = |name: &str| bin(name).display().to_string();
         format!(
             "export D={} L={} I={} P={} B={}\n{}",

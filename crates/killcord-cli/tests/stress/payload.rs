@@ -37,7 +37,14 @@ impl Payload {
     pub(crate) fn that_stays(dice: &mut Dice, boundary: &str) -> Self {
         // On `group` only those whose members can be told apart by name: who left it is not promised to end.
         if boundary == "group" {
-            return dice.pick(&[Self::Tree, Self::Escape, Self::EscapeDeaf, Self::Deaf, Self::Files, Self::Stopped]);
+            return dice.pick(&[
+                Self::Tree,
+                Self::Escape,
+                Self::EscapeDeaf,
+                Self::Deaf,
+                Self::Files,
+                Self::Stopped,
+            ]);
         }
         match dice.below(20) {
             0..4 => Self::Tree,
@@ -56,19 +63,21 @@ impl Payload {
     pub(crate) fn script(self) -> String {
         match self {
             Self::Brief(code) => format!("exit {code}"),
-            Self::Tree => "\"$L\" a 45 & (setsid \"$L\" out-b 45 &); \"$L\" c 45 & echo ready; wait".to_owned(),
+            Self::Tree => {
+                "\"$L\" a 45 & (setsid \"$L\" out-b 45 &); \"$L\" c 45 & echo ready; wait".to_owned()
+            }
             Self::Escape => "exec \"$P\"".to_owned(),
             Self::EscapeDeaf => "exec \"$P\" --ignore-term".to_owned(),
             Self::Deaf => "\"$I\" 45 & \"$I\" 45 & exec \"$I\" 45".to_owned(),
             Self::Flood => "echo ready; (setsid timeout 45 yes daemon >&2 &); exec timeout 45 yes".to_owned(),
             Self::Bomb(kind) => format!("exec \"$B\" {kind} --cap 40 --seconds 15"),
-            Self::Files => {
-                "mkdir \"$TMPDIR/d\" && cd \"$TMPDIR/d\" && ln -s / out && i=0
+            Self::Files => "mkdir \"$TMPDIR/d\" && cd \"$TMPDIR/d\" && ln -s / out && i=0
                 while [ $i -lt 40 ]; do echo $i >$i; i=$((i+1)); done
                 \"$L\" a 45 & echo ready; wait"
-                    .to_owned()
+                .to_owned(),
+            Self::Holder => {
+                format!("\"$L\" held 45 & (setsid \"$L\" held-out 45 &); echo ready; exit {HELD}")
             }
-            Self::Holder => format!("\"$L\" held 45 & (setsid \"$L\" held-out 45 &); echo ready; exit {HELD}"),
             Self::Stopped => "\"$L\" a 45 & kill -STOP $!; echo ready; kill -STOP $$; wait".to_owned(),
         }
     }

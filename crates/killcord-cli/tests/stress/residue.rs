@@ -76,9 +76,8 @@ fn held_by_a_stranger(terminal: &std::path::Path) -> bool {
     let number = terminal.file_name().unwrap_or_default().to_string_lossy().into_owned();
     killcord_testkit::procs::all().into_iter().filter(|pid| *pid != me).any(|pid| {
         let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        open.map(|entry| entry.path()).any(|path| {
-            fs::read_link(&path).is_ok_and(|to| to == terminal) || is_master(&path, &number)
-        })
+        open.map(|entry| entry.path())
+            .any(|path| fs::read_link(&path).is_ok_and(|to| to == terminal) || is_master(&path, &number))
     })
 }
 

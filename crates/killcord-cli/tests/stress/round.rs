@@ -44,7 +44,13 @@ pub(crate) struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    pub(crate) fn new(campaign: &'a Campaign, number: u32, kind: &str, who: Who, boundary: &'static str) -> Self {
+    pub(crate) fn new(
+        campaign: &'a Campaign,
+        number: u32,
+        kind: &str,
+        who: Who,
+        boundary: &'static str,
+    ) -> Self {
         let scene = Scene::new();
         let has_leaf = is_root() && who == Who::Root && ["auto", "cgroup"].contains(&boundary);
         let corner = if has_leaf { Corner::new(&scene) } else { Corner::nowhere() };
@@ -101,19 +107,16 @@ impl<'a> Round<'a> {
         (bound.since + bound.lasts + self.campaign.allowance).saturating_duration_since(Instant::now())
     }
 
-    fn excused(&self, excuse: Excuse, name: &str) -> bool {
-        match excuse {
-            Excuse::Nobody => false,
-            Excuse::LeftTheGroup => has_left_its_group(name),
-            Excuse::Released => name.starts_with("released"),
-        }
-    }
-
     /// Polls: no event says that only these are left.
     fn wait_for_the_others(&self, den: &Den, bound: Bound, excuse: Excuse) -> bool {
         loop {
-            let mut excused: Vec<u32> =
-                self.scene.alive().into_iter().filter(|a| self.excused(excuse, &a.name)).map(|a| a.pid).collect();
+            let excused: Vec<u32> = self
+                .scene
+                .alive()
+                .into_iter()
+                .filter(|a| excused_by(excuse, &a.name))
+                .map(|a| a.pid)
+                .collect();
             let others = den.left().into_iter().filter(|stat| {
                 // The guards of a namespace stay as long as what was released in it does.
                 let guard = excuse == Excuse::Released && stat.comm.starts_with("killcord");
@@ -125,7 +128,6 @@ impl<'a> Round<'a> {
             if self.left(bound).is_zero() {
                 return false;
             }
-            excused.clear();
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -160,6 +162,13 @@ impl<'a> Round<'a> {
     }
 }
 
+fn excused_by(excuse: Excuse, name: &str) -> bool {
+    match excuse {
+        Excuse::Nobody => false,
+        Excuse::LeftTheGroup => has_left_its_group(name),
+        Excuse::Released => name.starts_with("released"),
+    }
+}
 
 /// Everything that helps to find out why it lives.
 fn describe(stat: &Stat) -> String {

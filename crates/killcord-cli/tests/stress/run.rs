@@ -5,8 +5,8 @@ use crate::dice::Dice;
 use crate::events::{Event, SOON};
 use crate::payload::{HELD, Payload};
 use crate::round::{Excuse, Round};
-use killcord_testkit::is_root;
 use killcord_testkit::Who;
+use killcord_testkit::is_root;
 use std::time::Duration;
 
 /// How it is started.
@@ -37,9 +37,15 @@ impl Plan {
             1 if boundary != "group" => {
                 let leftovers = dice.pick(&["end", "keep", "release"]);
                 // A terminal hangs up on what is left in its session when the owner, which leads that, is back.
-                let hung_up = style == Style::Terminal && leftovers == "release";
-                let leftovers = if hung_up { "end" } else { leftovers };
-                let event = if leftovers == "keep" { Event::any(dice) } else { Event::Itself };
+                // In a nest of two, the inner one ends what is left before the outer one could let it go.
+                let leftovers =
+                    if style != Style::Plain && leftovers == "release" { "end" } else { leftovers };
+                let event = match leftovers {
+                    "keep" => Event::any(dice),
+                    _ => Event::Itself,
+                };
+                // There is no leader any more.
+                let event = if event == Event::Leader { Event::Member } else { event };
                 Self { payload: Payload::Holder, event, early: false, leftovers }.allowed(may_take_all)
             }
             _ => {
@@ -83,10 +89,16 @@ impl Round<'_> {
         if style == Style::Nested {
             // Whoever ends the outer job kills the inner owner, whose claim then stays as unknown until the next boot: its
             // numbers mean something in a namespace that is gone, or the audit session is the outer job's.
-            command.args(["sh", "-c", "umask 077; mkdir inner; export KILLCORD_STATE_DIR=$D/inner; exec \"$@\"", "sh"]);
+            command.args([
+                "sh",
+                "-c",
+                "umask 077; mkdir inner; export KILLCORD_STATE_DIR=$D/inner; exec \"$@\"",
+                "sh",
+            ]);
             command.arg(self.campaign.killcord.path()).args(["run", "--grace", "0.5", "--"]);
         }
-        let script = payload.script().replace("held", if *leftovers == "release" { "released" } else { "held" });
+        let script =
+            payload.script().replace("held", if *leftovers == "release" { "released" } else { "held" });
         command.args(["sh", "-c", &script]);
         let io = if style == Style::Terminal { Io::Terminal } else { Io::Pipes };
         self.campaign.tally.started(&self.kind, if style == Style::Nested { 2 } else { 1 });
@@ -119,7 +131,8 @@ impl Round<'_> {
             "group" => Excuse::LeftTheGroup,
             _ => Excuse::Nobody,
         };
-        let gone = if plan.event.takes_all() { self.settle_by_sweeps(den) } else { self.settle(den, bound, excuse) };
+        let gone =
+            if plan.event.takes_all() { self.settle_by_sweeps(den) } else { self.settle(den, bound, excuse) };
         if gone {
             self.look_behind(den, status_of(plan));
         }

@@ -29,10 +29,12 @@ impl Round<'_> {
             7 => End::Starter,
             _ => End::Term,
         };
-        let end = if !self.campaign.tagged && end == End::Kill(VICTIMS.to_vec()) { End::StopNow } else { end };
+        let end =
+            if !self.campaign.tagged && end == End::Kill(VICTIMS.to_vec()) { End::StopNow } else { end };
         self.what = format!("{payload:?}, {end:?}");
         let name = format!("r{}-{}", std::process::id(), self.number);
-        let mut command = self.killcord(&["run", "--detach", "--name", &name, "--ttl", "45", "--grace", "0.5"]);
+        let mut command =
+            self.killcord(&["run", "--detach", "--name", &name, "--ttl", "45", "--grace", "0.5"]);
         command.args(["--boundary", self.boundary, "--", "sh", "-c", &payload.script()]);
         self.campaign.tally.started(&self.kind, 1);
         self.campaign.tally.event(&format!("payload: {}", payload.name()));

@@ -365,9 +365,9 @@ impl Warden {
             (Sight::Empty, _) if !self.decisions.may_end_orphans() => Verdict::Empty(Evidence::NobodyTagged),
             (Sight::Empty, _) => Verdict::Empty(Evidence::NoChildLeft),
             // Our orphans are not the job's alone.
-            (Sight::Members, _) if !self.decisions.may_end_orphans() => {
-                Verdict::Unconfirmed("the keeper was killed; what carries the job's name did not end".to_owned())
-            }
+            (Sight::Members, _) if !self.decisions.may_end_orphans() => Verdict::Unconfirmed(
+                "the keeper was killed; what carries the job's name did not end".to_owned(),
+            ),
             (Sight::Members, _) => Verdict::Survivors(self.orphans.name(&self.spared())),
             (Sight::Unknown, _) => Verdict::Unconfirmed("the keeper was killed".to_owned()),
         }

@@ -154,7 +154,8 @@ fn heavy_a_number_that_was_a_jobs_is_whoevers_it_is_now() {
 fn a_caretaker_that_was_killed_leaves_the_second_line_as_it_was() {
     for boundary in boundaries().into_iter().filter(|boundary| *boundary != Boundary::Namespace) {
         let (owner, scene) = (owner_of(boundary), Scene::new());
-        let released = script(&owner, &scene, "setsid \"$1\" let-go 60 & exec \"$1\" main 60").spawn().unwrap();
+        let released =
+            script(&owner, &scene, "setsid \"$1\" let-go 60 & exec \"$1\" main 60").spawn().unwrap();
         scene.wait_names(&["let-go", "main"], SOON);
         let caretaker = Guards::of(&released).keeper;
         released.release().unwrap();
