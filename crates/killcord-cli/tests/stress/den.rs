@@ -52,13 +52,13 @@ impl Den {
         like(&mut outer, command);
         let mut outer = corner.wrap(&outer);
         let begun = Instant::now();
-        let (mut nest, output, errors, input) = match io {
+        let (nest, output, errors, input) = match io {
             Io::Pipes => on_pipes(&mut outer),
             Io::Terminal => on_terminal(&mut outer),
         };
         // Ours and unreaped, so the number is its own.
         let held = PinnedProcess::open(nest.id(), |_| true);
-        let program = held.as_ref().and_then(|held| first_child(held, &mut nest));
+        let program = held.as_ref().and_then(|held| first_child(held, &nest));
         Self { nest, held, program, output, errors, input: Some(input), begun }
     }
 
@@ -159,13 +159,18 @@ pub(crate) fn below(pid: u32) -> Vec<Stat> {
     found
 }
 
-fn first_child(nest: &PinnedProcess, own: &mut Child) -> Option<PinnedProcess> {
+/// The nest's own child. What else comes to a nest are guards, sweeps and owners of services, by those names, and then
+/// its own child is over already.
+fn first_child(nest: &PinnedProcess, own: &Child) -> Option<PinnedProcess> {
     let until = Instant::now() + Duration::from_secs(20);
     while Instant::now() < until && nest.is_alive() {
-        for pid in procs::children(own.id()) {
-            if let Some(found) = PinnedProcess::open(pid, |stat| stat.parent == own.id()) {
-                return Some(found);
-            }
+        let children = procs::children(own.id());
+        let is_it = |stat: &Stat| stat.parent == own.id() && !stat.comm.starts_with("killcord-");
+        if let Some(found) = children.iter().find_map(|pid| PinnedProcess::open(*pid, is_it)) {
+            return Some(found);
+        }
+        if children.iter().filter_map(|pid| procs::comm(*pid)).any(|name| name.starts_with("killcord-")) {
+            return None;
         }
         std::thread::sleep(Duration::from_micros(300));
     }

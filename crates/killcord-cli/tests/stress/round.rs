@@ -171,7 +171,7 @@ fn excused_by(excuse: Excuse, name: &str) -> bool {
 }
 
 /// Everything that helps to find out why it lives.
-fn describe(stat: &Stat) -> String {
+pub(crate) fn describe(stat: &Stat) -> String {
     let read = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", stat.pid)).unwrap_or_default();
     let of_status = ["SigPnd", "ShdPnd", "SigBlk", "SigIgn", "NSpid"];
     let status: Vec<String> = read("status")

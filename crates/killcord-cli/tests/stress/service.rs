@@ -3,7 +3,7 @@
 use crate::den::{Den, Io};
 use crate::events::{Bound, DEATH, Event, ORDER, SOON, VICTIMS, Victim};
 use crate::payload::Payload;
-use crate::round::{Excuse, Round};
+use crate::round::{Excuse, Round, describe};
 use killcord_testkit::{PinnedProcess, Signal};
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,8 @@ impl Round<'_> {
                 self.kill(&[starter]);
             }
         } else if starter.as_ref().is_some_and(|starter| !starter.wait_gone(SOON)) {
-            self.fault("the starter does not come back");
+            let there = den.left().iter().map(describe).collect::<Vec<_>>().join("; ");
+            self.fault(&format!("the starter does not come back: {there}"));
         }
         self.beside(&name);
         let bound = self.end_service(&end, &name, &den);
