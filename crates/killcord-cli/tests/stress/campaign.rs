@@ -32,6 +32,8 @@ pub(crate) struct Campaign {
     pub(crate) tagged: bool,
     /// See [`crate::round::ALLOWANCE`].
     pub(crate) allowance: Duration,
+    /// How many services were started.
+    pub(crate) services: AtomicU32,
     home: Scene,
 }
 
@@ -55,7 +57,16 @@ impl Campaign {
             );
         }
         let tally = Tally::new(seed);
-        Self { seed, tally, killcord: Killcord::new(killcord), cells, tagged, allowance, home }
+        Self {
+            seed,
+            tally,
+            killcord: Killcord::new(killcord),
+            cells,
+            tagged,
+            allowance,
+            services: AtomicU32::new(0),
+            home,
+        }
     }
 
     /// A program in a scene, with the state directory that all owners of its user share, and the fixtures.

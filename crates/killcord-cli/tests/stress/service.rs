@@ -5,6 +5,7 @@ use crate::events::{Bound, DEATH, Event, ORDER, SOON, VICTIMS, Victim};
 use crate::payload::Payload;
 use crate::round::{Excuse, Round, describe};
 use killcord_testkit::{PinnedProcess, Signal};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// What is done to a service.
@@ -32,7 +33,8 @@ impl Round<'_> {
         let end =
             if !self.campaign.tagged && end == End::Kill(VICTIMS.to_vec()) { End::StopNow } else { end };
         self.what = format!("{payload:?}, {end:?}");
-        let name = format!("r{}-{}", std::process::id(), self.number);
+        // Unique, also where one round is repeated.
+        let name = format!("s{}", self.campaign.services.fetch_add(1, Ordering::Relaxed));
         let mut command =
             self.killcord(&["run", "--detach", "--name", &name, "--ttl", "45", "--grace", "0.5"]);
         command.args(["--boundary", self.boundary, "--", "sh", "-c", &payload.script()]);
@@ -56,7 +58,7 @@ impl Round<'_> {
         } else {
             self.settle(&den, bound, Excuse::Nobody)
         };
-        self.read_exit(&name, &end);
+        self.read_exit(&name, &end, &den);
         if gone {
             self.look_behind(&mut den, None);
         }
@@ -130,14 +132,15 @@ impl Round<'_> {
     }
 
     /// The exit is read once, and nothing of the service is kept then.
-    fn read_exit(&self, name: &str, end: &End) {
+    fn read_exit(&self, name: &str, end: &End, den: &Den) {
         if matches!(end, End::Kill(victims) if victims.contains(&Victim::Owner)) {
             self.campaign.sweep(self.number, self.who);
         }
         let done = self.campaign.call(self.who, &["wait", name]);
         // Of a starter that was killed there may be no service.
         if done.code() == 125 && *end != End::Starter {
-            self.fault(&format!("its exit cannot be read: {done:?}"));
+            let said = (den.output.text(), den.errors());
+            self.fault(&format!("its exit cannot be read: {done:?}; the starter said {said:?}"));
         }
     }
 }
