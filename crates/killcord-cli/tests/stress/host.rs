@@ -12,7 +12,7 @@ use crate::round::{Excuse, Round};
 use killcord::{
     Boundary, Cause, Choice, Command, End, ExitStatus, Job, Ladder, Leftovers, Owner, Stdio, Verdict,
 };
-use killcord_testkit::life;
+use killcord_testkit::{is_root, life};
 use std::io::Read;
 use std::time::Duration;
 
@@ -158,7 +158,8 @@ fn one_job(owner: &Owner, dice: &mut Dice, way: u64) -> Result<(), String> {
             expect(&mut job, Cause::LeaderExited, |end| end.status == Some(ExitStatus::Code(i32::from(code))))
         }
         1 => {
-            let dropped = started(&mut job(owner, &Payload::that_stays(dice, "library").script()))?;
+            let dropped =
+                started(&mut job(owner, &Payload::that_stays(dice, "library", !is_root()).script()))?;
             pause(dice);
             drop(dropped);
             Ok(())

@@ -4,7 +4,7 @@ use crate::den::{Den, Io};
 use crate::events::{Bound, DEATH, Event, ORDER, SOON, VICTIMS, Victim};
 use crate::payload::Payload;
 use crate::round::{Excuse, Round};
-use killcord_testkit::{PinnedProcess, Signal, bin};
+use killcord_testkit::{PinnedProcess, Signal, Who, bin};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ impl Round<'_> {
         let payload = match self.dice.below(6) {
             0 => Payload::Holder,
             1 => Payload::Brief(self.dice.below(100) as u8),
-            _ => Payload::that_stays(&mut self.dice, self.boundary),
+            _ => Payload::that_stays(&mut self.dice, self.boundary, self.who == Who::User),
         };
         self.campaign.tally.started(&self.kind, 1);
         self.campaign.tally.event(&format!("payload: {}", payload.name()));

@@ -49,7 +49,7 @@ impl Plan {
                 Self { payload: Payload::Holder, event, early: false, leftovers }.allowed(may_take_all)
             }
             _ => {
-                let payload = Payload::that_stays(dice, boundary);
+                let payload = Payload::that_stays(dice, boundary, true);
                 let event = match style {
                     Style::Terminal if dice.one_in(4) => Event::Key,
                     Style::Terminal if dice.one_in(4) => Event::Vanish,

@@ -4,7 +4,7 @@ use crate::den::{Den, Io};
 use crate::events::{Bound, DEATH, Event, ORDER, SOON, VICTIMS, Victim};
 use crate::payload::Payload;
 use crate::round::{Excuse, Round, describe};
-use killcord_testkit::{PinnedProcess, Signal};
+use killcord_testkit::{PinnedProcess, Signal, Who};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ enum End {
 
 impl Round<'_> {
     pub(crate) fn service(&mut self) {
-        let payload = Payload::that_stays(&mut self.dice, self.boundary);
+        let payload = Payload::that_stays(&mut self.dice, self.boundary, self.who == Who::User);
         let end = match self.dice.below(9) {
             0..2 => End::Stop,
             2 => End::StopNow,
