@@ -184,7 +184,8 @@ fn heavy_owners_of_every_kind_under_stress_leave_nothing() {
     let found = sum.survivors + sum.faults;
     let size = format!("{took} s: {} starts, {} kills, {} survivors", sum.starts, sum.kills, sum.survivors);
     campaign::report("stress", &size, found);
-    assert!(sum.rounds > 0 && sum.starts > 0 && sum.kills > 0, "nothing was tried: {sum:?}");
+    let all_kinds = number("KILLCORD_STRESS_ROUND").is_none();
+    assert!(sum.rounds > 0 && sum.starts > 0 && (sum.kills > 0 || !all_kinds), "nothing was tried: {sum:?}");
     assert_eq!(found, 0, "KILLCORD_SEED={seed}; {sum:?}");
 }
 
