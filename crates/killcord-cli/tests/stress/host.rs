@@ -57,7 +57,10 @@ impl Round<'_> {
         }
         let said = den.output.text();
         self.campaign.tally.started(&self.kind, said.matches("started").count() as u32);
-        if takes_all {
+        // A handle that was dropped hears nothing: where both guards of its job are killed in the ladder, nobody is left
+        // who could end it before the next sweep behind the owner's end. A guard of what was released would be in its way.
+        let unheard = [Victim::Warden, Victim::Keeper].iter().all(|guard| victims.contains(guard));
+        if takes_all || unheard {
             self.end_released();
             if self.settle_by_sweeps(&den) {
                 self.look_behind(&mut den, None);

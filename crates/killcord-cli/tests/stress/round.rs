@@ -87,7 +87,7 @@ impl<'a> Round<'a> {
                 self.campaign.tally.late(&self.kind, late);
             }
         } else {
-            self.survivors(den);
+            self.survivors(den, excuse);
         }
         self.end_the_excused(den, excuse);
         gone
@@ -107,29 +107,33 @@ impl<'a> Round<'a> {
         (bound.since + bound.lasts + self.campaign.allowance).saturating_duration_since(Instant::now())
     }
 
-    /// Polls: no event says that only these are left.
+    /// Polls: no event says that only the excused are left.
     fn wait_for_the_others(&self, den: &Den, bound: Bound, excuse: Excuse) -> bool {
-        loop {
-            let excused: Vec<u32> = self
-                .scene
-                .alive()
-                .into_iter()
-                .filter(|a| excused_by(excuse, &a.name))
-                .map(|a| a.pid)
-                .collect();
-            let others = den.left().into_iter().filter(|stat| {
-                // The guards of a namespace stay as long as what was released in it does.
-                let guard = excuse == Excuse::Released && stat.comm.starts_with("killcord");
-                !guard && stat.comm != "kc-hopper" && !stat.is_dead() && !excused.contains(&stat.pid)
-            });
-            if others.count() == 0 {
-                return true;
-            }
+        while !self.not_excused(den, excuse).is_empty() {
             if self.left(bound).is_zero() {
                 return false;
             }
             std::thread::sleep(Duration::from_millis(10));
         }
+        true
+    }
+
+    /// Who is there and must not be.
+    fn not_excused(&self, den: &Den, excuse: Excuse) -> Vec<Stat> {
+        if excuse == Excuse::Nobody {
+            return den.left();
+        }
+        let alive = self.scene.alive().into_iter();
+        let excused: Vec<u32> = alive.filter(|a| excused_by(excuse, &a.name)).map(|a| a.pid).collect();
+        let mut left = den.left();
+        left.retain(|stat| {
+            // A caretaker, or the init of a namespace, stays as long as what was released there does.
+            let guard = excuse == Excuse::Released && stat.comm.starts_with("killcord");
+            // No list has the number that it has now.
+            let hopper = excuse == Excuse::LeftTheGroup && stat.comm == "kc-hopper";
+            !guard && !hopper && !stat.is_dead() && !excused.contains(&stat.pid)
+        });
+        left
     }
 
     /// What is not promised to end is ended here, by handles, and so is a hopper, which goes with its list.
@@ -145,13 +149,13 @@ impl<'a> Round<'a> {
         let _ = fs::rename(self.scene.path("ids"), self.scene.path("ids.over"));
         let bound = Bound::now(Duration::from_secs(2));
         if !den.wait_empty(self.left(bound)) {
-            self.survivors(den);
+            self.survivors(den, Excuse::Nobody);
         }
         let _ = fs::rename(self.scene.path("ids.over"), self.scene.path("ids"));
     }
 
-    fn survivors(&self, den: &Den) {
-        let mut found: Vec<String> = den.left().iter().map(describe).collect();
+    fn survivors(&self, den: &Den, excuse: Excuse) {
+        let mut found: Vec<String> = self.not_excused(den, excuse).iter().map(describe).collect();
         if found.is_empty() {
             found.push("nobody below the nest, but somebody holds the output".to_owned());
         }
