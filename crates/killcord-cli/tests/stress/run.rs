@@ -36,10 +36,13 @@ impl Plan {
             }
             1 if boundary != "group" => {
                 let leftovers = dice.pick(&["end", "keep", "release"]);
-                // A terminal hangs up on what is left in its session when the owner, which leads that, is back.
-                // In a nest of two, the inner one ends what is left before the outer one could let it go.
-                let leftovers =
-                    if style != Style::Plain && leftovers == "release" { "end" } else { leftovers };
+                // A terminal hangs up on what is left in its session when the owner, which leads that, is back. In a nest
+                // of two, the inner one ends what is left before the outer one sees anything of it.
+                let leftovers = match style {
+                    Style::Terminal if leftovers == "release" => "end",
+                    Style::Nested => "end",
+                    Style::Terminal | Style::Plain => leftovers,
+                };
                 let event = match leftovers {
                     "keep" => Event::any(dice),
                     _ => Event::Itself,
