@@ -29,6 +29,10 @@ bench *args:
 fuzz *args:
     tools/fuzz {{ args }}
 
+# an hour (or so many seconds) of owners of every kind, whose processes are killed at random
+stress *args:
+    tools/stress {{ args }}
+
 # lay out the code
 fmt:
     cargo fmt --all

@@ -54,6 +54,24 @@ fn it_has_its_starters_directory_and_environment_and_no_terminal() {
     });
 }
 
+/// The output is put aside by a rename, and between that and the next byte there is the older file alone.
+#[test]
+fn one_whose_owner_is_killed_while_it_puts_its_output_aside_is_still_known() {
+    as_each(|place| {
+        let mut service = place.start("web", &[], "echo word; exec ./leaf.sh srv 50");
+        place.log_until("web", |text| text == "word\n");
+        let (owner, _guards) = service.guards();
+        owner.kill(Signal::KILL).unwrap();
+        service.gone(TWO);
+        let files = place.state().join("services/web");
+        std::fs::rename(files.join("log"), files.join("log.1")).unwrap();
+        assert!(service_in(&place.list(), "web").is_some(), "{}", place.list());
+        place.says(&["sweep"], 0, "");
+        assert_eq!(place.says(&["logs", "web"], 0, "").stdout, "word\n");
+        place.says(&["wait", "web"], 137, "its owner was killed");
+    });
+}
+
 /// How many starters are killed.
 const KILLED: u32 = 40;
 

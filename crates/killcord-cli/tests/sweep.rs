@@ -153,6 +153,29 @@ fn what_is_left_when_owner_warden_and_keeper_die_together_is_the_successors() {
     });
 }
 
+/// One that changes its number every 3 ms is met by a walk through all processes under a number that is nobody's any
+/// more; a sweep that took it for gone would leave it to nobody.
+#[test]
+fn one_that_changes_its_number_is_ended_by_a_sweep_too() {
+    for boundary in ["tree", "group"] {
+        as_everybody(|state| {
+            let mut payload = state.killcord(&["run", "--boundary", boundary, "--"]);
+            payload.arg(bin("kc-payload"));
+            let mut nest = Nest::start(&payload);
+            nest.running().stdout.expect("ready\n", TEN).unwrap();
+            if read(&state.started().1)["tag"].is_null() {
+                skip!(Need::Other("the login uid is set: a job cannot be tagged"));
+            }
+            let begun = Instant::now();
+            kill_all_guards(&nest);
+            assert_swept(&state.sweep(&[]), 1, &[]);
+            // It hops for 20 s by itself.
+            nest.wait_empty(Duration::from_secs(10).saturating_sub(begun.elapsed())).unwrap();
+            assert_eq!(state.names(), [""; 0]);
+        });
+    }
+}
+
 #[test]
 fn without_a_tag_it_is_not_known_whether_all_is_gone() {
     as_everybody(|state| {

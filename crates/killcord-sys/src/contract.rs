@@ -347,7 +347,7 @@ pub(crate) mod mark {
     pub struct Found {
         /// How many processes.
         pub count: usize,
-        /// Whether every process could be asked for its audit session.
+        /// Whether every process could be asked for its audit session, those among them that came meanwhile.
         pub tags_read: bool,
         /// Whether a process is in that audit session which is older than the job.
         pub not_the_jobs_tag: bool,

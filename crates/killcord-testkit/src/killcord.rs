@@ -111,7 +111,7 @@ fn copy(command: &Command) -> Command {
 }
 
 /// Gives a command the environment and the working directory of another.
-pub(crate) fn like(command: &mut Command, of: &Command) {
+pub fn like(command: &mut Command, of: &Command) {
     for (key, value) in of.get_envs() {
         match value {
             Some(value) => command.env(key, value),

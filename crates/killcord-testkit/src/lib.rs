@@ -44,7 +44,7 @@ pub use alone::alone;
 pub use binaries::{bin, example, reachable};
 pub use guards::Guards;
 pub use host::{BOUNDARIES, Host, Need, in_every_cell, skipped, skipped_whole};
-pub use killcord::{Corner, Killcord, report};
+pub use killcord::{Corner, Killcord, like, report};
 pub use nest::{Emptied, Nest};
 pub use pinned::{Alive, Pinned, alive_now};
 pub use procs::PinnedProcess;

@@ -27,7 +27,7 @@ pub fn record(ids: &Path, name: &str) -> io::Result<()> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
     let (pid, start) = own_start(&text).ok_or_else(|| io::Error::other("unreadable /proc/self/stat"))?;
     if let Ok(space) = own_space() {
-        append(&ids.with_file_name("spaces"), &format!("{pid} {start} {space}\n"))?;
+        append(&ids.with_file_name("spaces"), &format!("{pid} {start} {space} {name}\n"))?;
     }
     append(ids, &format!("{pid} {start} {name}\n"))
 }
@@ -52,15 +52,18 @@ pub(crate) fn read(ids: &Path) -> io::Result<Vec<Recorded>> {
     let text = std::fs::read_to_string(ids)?;
     // `leaf.sh` and its like write no `spaces`.
     let spaces = std::fs::read_to_string(ids.with_file_name("spaces")).unwrap_or_default();
-    let spaces: Vec<(u32, u64, u64)> = whole_lines(&spaces)
+    let mut spaces: Vec<(u32, u64, u64, &str)> = whole_lines(&spaces)
         .filter_map(|line| {
-            let (pid, start, space) = three(line)?;
-            Some((pid, start, space.parse().ok()?))
+            let (pid, start, rest) = three(line)?;
+            let (space, name) = rest.split_once(' ')?;
+            Some((pid, start, space.parse().ok()?, name))
         })
         .collect();
     let recorded = whole_lines(&text).filter_map(|line| {
         let (pid, start, name) = three(line)?;
-        let space = spaces.iter().find(|s| s.0 == pid && s.1 == start).map(|s| s.2);
+        // Two that started at once in namespaces of their own may have the same number; each has its own space.
+        let same = spaces.iter().position(|s| (s.0, s.1, s.3) == (pid, start, name));
+        let space = same.map(|at| spaces.remove(at).2);
         Some(Recorded { pid, start, name: name.to_owned(), space })
     });
     Ok(recorded.collect())
@@ -73,4 +76,20 @@ fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
 fn three(line: &str) -> Option<(u32, u64, &str)> {
     let mut words = line.splitn(3, ' ');
     Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?, words.next()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_of_the_same_number_and_start_are_told_apart_by_their_namespaces() -> io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        std::fs::write(dir.path().join("ids"), "2 100 one\n2 100 two\n7 100 plain\n2 100 two\n")?;
+        std::fs::write(dir.path().join("spaces"), "2 100 11 two\n2 100 12 one\n2 100 13 two\n")?;
+        let read = read(&dir.path().join("ids"))?;
+        let seen: Vec<_> = read.iter().map(|id| (id.name.as_str(), id.space)).collect();
+        assert_eq!(seen, [("one", Some(12)), ("two", Some(11)), ("plain", None), ("two", Some(13))]);
+        Ok(())
+    }
 }

@@ -1,11 +1,13 @@
 //! Finding a job's processes by what they carry, when nothing else is left to tell them by: the kernel's audit
 //! session, which no process can drop, and the job's name in the environment, which it can.
 
+use super::clock;
 use super::pidfd::Pidfd;
 use super::proc::Proc;
 use super::process;
 pub use crate::contract::mark::{Found, Sign};
 use crate::contract::tree::Other;
+use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
@@ -53,11 +55,14 @@ pub(super) fn is_anothers(proc: &mut Proc, pid: u32, others: &[Other]) -> bool {
     others.iter().any(|other| tagged(other) || proc.has_variable(pid, &other.assignment).unwrap_or(false))
 }
 
-/// Counts the processes that carry one of the signs, and started when the job had. With `kill` each gets SIGKILL:
-/// it is opened first and asked again behind the open handle; then it is waited for until it is gone, a moment at
-/// most. Nobody is killed where we carry the sign ourselves, or where a process that carries the tag is older than
-/// the job, so that the tag is somebody else's: then they are only counted. Init and processes that may not be
-/// signalled are counted as well.
+/// Counts the processes that carry one of the signs, and started when the job had. With `kill` each gets SIGKILL in a
+/// second walk, as soon as it is met: it is opened first and asked again behind the open handle; behind the walk it is
+/// waited for until it is gone, a moment at most. Nobody is killed where we carry the sign ourselves, or where a process
+/// that carries the tag is older than the job, so that the tag is somebody else's: then they are only counted. Init and
+/// processes that may not be signalled are counted as well.
+///
+/// Where none is found though new processes came faster than they could be asked, `tags_read` is false: one of them may
+/// be one that changes its number.
 ///
 /// # Errors
 /// When `/proc` cannot be read.
@@ -65,33 +70,70 @@ pub fn find(sign: &Sign<'_>, kill: bool) -> io::Result<Found> {
     let mut proc = Proc::open()?;
     let mut found = Found { tags_read: true, ..Found::default() };
     let me = process::own_pid();
-    let mut all = Vec::new();
-    proc.all(&mut all)?;
     let mut ours = Vec::new();
-    for pid in all {
-        match ask(&mut proc, pid, sign, &mut found.tags_read) {
+    let met_all = walk(&mut proc, |proc, pid| {
+        match ask(proc, pid, sign, &mut found.tags_read) {
             Says::Ours => ours.push(pid),
             Says::Older => found.not_the_jobs_tag = true,
             Says::Nothing => {}
         }
-    }
+        // One that changes its number would be met under each of them.
+        ours.is_empty()
+    })?;
     found.count = ours.len();
+    found.tags_read &= met_all || !ours.is_empty();
     let spared = ours.contains(&me) || ours.contains(&1) || found.not_the_jobs_tag;
-    if kill && !spared {
-        kill_all(&mut proc, &ours, sign)?;
+    if kill && !spared && !ours.is_empty() {
+        kill_all(&mut proc, sign)?;
     }
     Ok(found)
 }
 
-fn kill_all(proc: &mut Proc, ours: &[u32], sign: &Sign<'_>) -> io::Result<()> {
-    let mut ended = Vec::new();
-    for pid in ours {
-        let Ok(handle) = Pidfd::open(*pid) else { continue };
-        let same = ask(proc, *pid, sign, &mut true) == Says::Ours;
-        if same && handle.signal(libc::SIGKILL).is_ok() {
-            ended.push(handle);
+/// How long a walk goes on for the sake of new processes.
+const WALK: Duration = Duration::from_millis(200);
+
+/// Calls `each` for every process, and for those that have come meanwhile as long as it wants them, until no new one is
+/// there or the time is over. Says whether it has met them all.
+///
+/// The table is read number by number, while a process that executes `fork` and ends every few milliseconds changes its
+/// own: by the time that it is asked under one number it has the next. Numbers are given out upwards, so the newest are
+/// asked first; and as long as there are numbers that were not asked, it may be one of those.
+fn walk(proc: &mut Proc, mut each: impl FnMut(&mut Proc, u32) -> bool) -> io::Result<bool> {
+    let until = clock::now() + WALK;
+    let mut asked = BTreeSet::new();
+    let mut all = Vec::new();
+    loop {
+        all.clear();
+        proc.all(&mut all)?;
+        all.sort_unstable();
+        all.retain(|pid| !asked.contains(pid));
+        if all.is_empty() {
+            return Ok(true);
+        }
+        let mut go_on = true;
+        for pid in all.iter().rev() {
+            asked.insert(*pid);
+            go_on = each(proc, *pid);
+        }
+        if !go_on || clock::now() >= until {
+            return Ok(false);
         }
     }
+}
+
+fn kill_all(proc: &mut Proc, sign: &Sign<'_>) -> io::Result<()> {
+    let mut ended = Vec::new();
+    // Whether all were met is what the next look says.
+    walk(proc, |proc, pid| {
+        if ask(proc, pid, sign, &mut true) == Says::Ours
+            && let Ok(handle) = Pidfd::open(pid)
+            && ask(proc, pid, sign, &mut true) == Says::Ours
+            && handle.signal(libc::SIGKILL).is_ok()
+        {
+            ended.push(handle);
+        }
+        true
+    })?;
     for handle in &ended {
         handle.wait_ended(Some(Duration::from_millis(100)))?;
     }

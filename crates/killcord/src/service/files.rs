@@ -148,7 +148,8 @@ impl Place {
 
     /// Whether a program has been executed here: then there is something to say of it, also if nobody has.
     fn began(&self) -> bool {
-        self.has(EXIT) || self.has(LOG)
+        // Who is killed while he puts the output aside leaves the older one alone.
+        self.has(EXIT) || self.has(LOG) || self.has(OLD_LOG)
     }
 
     /// Keeps room for the exit.

@@ -3,7 +3,8 @@
 //! Promised: after 500 jobs of one owner its process has as many descriptors as before and no child, the warden has as
 //! many descriptors as before and no child, and no cgroup is left (G9, G12). A number that was a job's is nobody's when
 //! the job is dropped, or swept for after its guards were killed (G5): an innocent process with that number and with a
-//! group of that number hears no signal.
+//! group of that number hears no signal. When the keeper of a released job is killed, what was let go comes to the warden;
+//! from then on too the warden ends what other killed keepers leave, and never what was let go (G2).
 
 use crate::kit::{BOUND, Guards, SOON, boundaries, command, owner_of, script, trials};
 use killcord::{Boundary, Job, Leftovers, Owner};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 trials![
     heavy_five_hundred_jobs_of_one_owner_leave_nothing,
     heavy_a_number_that_was_a_jobs_is_whoevers_it_is_now,
+    a_caretaker_that_was_killed_leaves_the_second_line_as_it_was,
 ];
 
 const JOBS: usize = 500;
@@ -145,5 +147,35 @@ fn heavy_a_number_that_was_a_jobs_is_whoevers_it_is_now() {
             let met = (0..ATTEMPTS).any(|_| attempt(boundary, end));
             assert!(met, "{boundary} {end:?}: the number was never to be had in time");
         }
+    }
+}
+
+/// On `namespace` the caretaker is the init, and what was let go ends with it.
+fn a_caretaker_that_was_killed_leaves_the_second_line_as_it_was() {
+    for boundary in boundaries().into_iter().filter(|boundary| *boundary != Boundary::Namespace) {
+        let (owner, scene) = (owner_of(boundary), Scene::new());
+        let released =
+            script(&owner, &scene, "setsid \"$1\" let-go 60 & exec \"$1\" main 60").spawn().unwrap();
+        scene.wait_names(&["let-go", "main"], SOON);
+        let caretaker = Guards::of(&released).keeper;
+        released.release().unwrap();
+        let let_go = scene.pin();
+        caretaker.kill(Signal::KILL).unwrap();
+        // Its leader goes with it, by its death signal.
+        assert!(let_go.get("main").unwrap().wait_gone(BOUND));
+        for round in 0..2 {
+            let other = Scene::new();
+            let text = "setsid \"$1\" escaped 60 & \"$2\" 60 & exec \"$1\" second 60";
+            let mut job = script(&owner, &other, text).spawn().unwrap();
+            other.wait_names(&["escaped", "ignore", "second"], SOON);
+            let members = other.pin();
+            Guards::of(&job).keeper.kill(Signal::KILL).unwrap();
+            let gone = members.wait_gone(BOUND);
+            assert!(gone.is_ok(), "{boundary}, round {round}: {gone:?}");
+            let end = job.wait_timeout(SOON).unwrap().unwrap();
+            assert!(matches!(end.verdict, killcord::Verdict::Empty(_)), "{boundary}: {end:?}");
+        }
+        assert!(let_go.get("let-go").unwrap().is_alive(), "{boundary}: what was let go was ended");
+        let_go.kill(Signal::KILL);
     }
 }
