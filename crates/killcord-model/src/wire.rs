@@ -271,6 +271,8 @@ mod tests {
         for stage in Stage::ALL {
             assert_eq!(Stage::from_number(stage as u8), Some(stage));
         }
+        let said: std::collections::BTreeSet<_> = Stage::ALL.into_iter().map(Stage::doing).collect();
+        assert!(said.len() == Stage::ALL.len() && said.contains("fork the keeper"), "{said:?}");
         assert_eq!(Stage::from_number(0), None);
         assert_eq!(Stage::from_number(15), None);
     }
