@@ -46,14 +46,14 @@ CHILD = "crates/killcord-sys/src/linux/leader/child.rs"
 
 FAULTS = [
     Fault(
-        "the policy also removes what has a running job",
+        "a running job also allows removal",
         SWEEP_RS,
         "(OwnerProof::Dead, LeaseProof::Free, JobsProof::Over) => Verdict::Remove,",
         "(OwnerProof::Dead, LeaseProof::Free, JobsProof::Over | JobsProof::Running) => Verdict::Remove,",
         model("exactly_one_of_the_twenty_seven_states_removes"),
     ),
     Fault(
-        "the policy also removes what has a running job, seen from outside",
+        "a running job also allows removal, seen from outside",
         SWEEP_RS,
         "(OwnerProof::Dead, LeaseProof::Free, JobsProof::Over) => Verdict::Remove,",
         "(OwnerProof::Dead, LeaseProof::Free, JobsProof::Over | JobsProof::Running) => Verdict::Remove,",
@@ -75,14 +75,14 @@ FAULTS = [
         cli("sweep", "who_holds_the_lease_keeps_the_claim"),
     ),
     Fault(
-        "unknown is read as dead",
+        "Unknown read as Dead: of an owner elsewhere",
         SWEEP_RS,
         "(Where::Elsewhere, _) | (Where::Here, Seen::Unknown) => OwnerProof::Unknown,",
         "(Where::Elsewhere, _) | (Where::Here, Seen::Unknown) => OwnerProof::Dead,",
         model("an_owner_is_dead_only_by_proof"),
     ),
     Fault(
-        "a marker that says nothing is a dead owner's",
+        "Unknown read as Dead: of a marker that says nothing",
         f"{CLAIM}/read.rs",
         "Marker::Missing | Marker::Unreadable(_) => OwnerProof::Unknown,",
         "Marker::Missing | Marker::Unreadable(_) => OwnerProof::Dead,",
@@ -119,7 +119,7 @@ FAULTS = [
         model("a_newer_version_says_nothing_whatever_it_looks_like"),
     ),
     Fault(
-        "jobs are never written down",
+        "jobs never registered",
         f"{CLAIM}/records.rs",
         "        let text = record::encode(what).map_err(io::Error::other)?;\n        let name = job.to_string();",
         "        if !job.to_string().is_empty() { return Ok(()); }\n"
@@ -127,7 +127,7 @@ FAULTS = [
         cli("sweep", "what_is_left_when_owner_warden_and_keeper_die_together_is_the_successors"),
     ),
     Fault(
-        "the marker is written before the lease is held",
+        "marker first",
         f"{CLAIM}/make.rs",
         '        hooks::point("claim.lease");\n        let held = files::hold(lease.as_fd())?;',
         '        files::write_whole_at(dir.as_fd(), ".owner".as_ref(), OWNER.as_ref(), b"")?;\n'
@@ -143,7 +143,7 @@ FAULTS = [
         cli("sweep", "a_released_job_keeps_its_files_until_it_ends"),
     ),
     Fault(
-        "links are followed when reading",
+        "links followed when reading",
         FILES,
         "let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;\n    let place",
         "let flags = OFlags::PATH | OFlags::CLOEXEC;\n    let place",
@@ -164,7 +164,7 @@ FAULTS = [
         cli("hostile_claims", "the_place_of_records_is_a_directory"),
     ),
     Fault(
-        "links are followed when removing",
+        "links followed when removing",
         "crates/killcord-sys/src/linux/beneath.rs",
         "let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;\n        if self.openat2 {",
         "let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;\n"
@@ -402,7 +402,7 @@ FAULTS += [
         cli("weak_cgroup", "a_session_says_what_it_has_got"),
     ),
     Fault(
-        "acknowledgement after the program is let go",
+        "exec before the acknowledgement",
         KEEPER,
         "        if !self.request.wait_for_go {\n",
         "        if !self.request.wait_for_go || !events.is_empty() || self.cord.is_some() {\n",
@@ -574,12 +574,13 @@ FAULTS += [
     Fault(
         "the warden ends a job that was let go",
         WARDEN_RS,
-        "            Some(Ward::LetGo) => {\n                self.jobs.remove(&job);",
-        "            Some(ward @ Ward::LetGo) if self.retired || self.owner_gone.is_none() => {\n"
-        "                *ward = Ward::Lost { again: now.after(KILL_AGAIN), give_up: now.after(LOOK) };\n"
-        "                vec![Effect::EndWhatIsLeft(job), Effect::Look(job)]\n"
+        "            Some(Ward::LetGo) => {\n"
+        "                self.jobs.remove(&job);\n"
+        "                self.spare_orphans = true;\n"
+        "                vec![Effect::Forget(job)]\n"
         "            }\n"
-        "            Some(Ward::LetGo) => {\n                self.jobs.remove(&job);",
+        "            Some(ward @ (Ward::Guarded | Ward::Elsewhere)) => {",
+        "            Some(ward @ (Ward::LetGo | Ward::Guarded | Ward::Elsewhere)) => {",
         model("a_released_job_is_never_ended"),
         library("a_released_job_outlives_its_keeper"),
     ),
