@@ -473,7 +473,7 @@ FAULTS += [
         JOB_RS,
         "            Event::OwnerGone => climb.shorten(now.after(self.orphaned.grace)),",
         "            Event::OwnerGone => {}",
-        model("in_every_state_the_owners_death_leaves_a_deadline_or_nothing_to_guard"),
+        model("whatever_is_said_while_it_ends_makes_it_only_shorter"),
         library("dropping_the_job_in_the_middle_of_a_long_ladder_shortens_it"),
     ),
     Fault(
