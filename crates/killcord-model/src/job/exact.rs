@@ -27,7 +27,7 @@ fn running(policy: Policy) -> Job {
 
 /// The same, whose leader has exited at 1000 and left somebody.
 fn left_over(leftovers: Leftovers, timeout: Option<Duration>) -> Job {
-    let mut job = running(Policy { leftovers, timeout, ..Policy::default() });
+    let mut job = running(Policy { timeout, leftovers, ..Policy::default() });
     let exited = job.step(Event::LeaderExited(ExitStatus::Code(0)), at(1000));
     assert_eq!(exited, [Effect::Report(Report::Exited(ExitStatus::Code(0))), Effect::Look]);
     job
