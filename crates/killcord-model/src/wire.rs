@@ -278,6 +278,14 @@ mod tests {
     }
 
     #[test]
+    fn a_message_holds_more_than_any_exec_takes_and_a_datagram_less() {
+        // What the kernel takes at most of arguments and environment: three quarters of `_STK_LIM`, 8 MiB.
+        let exec = 6_291_456;
+        assert_eq!((LARGEST_DATAGRAM, LARGEST_MESSAGE), (65_536, 67_108_864));
+        assert!(LARGEST_DATAGRAM < exec && exec < LARGEST_MESSAGE);
+    }
+
+    #[test]
     fn another_version_is_named_and_an_empty_datagram_is_refused() {
         let good = encode(&Order::Release).unwrap_or_default();
         assert_eq!(decode::<Order>(&good), Ok(Order::Release));
