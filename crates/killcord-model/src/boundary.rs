@@ -170,9 +170,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_when_all_are_killed_is_said_of_each() {
+        let said = [Boundary::Uncontained, Group, Tree, Cgroup, Namespace].map(Boundary::when_all_are_killed);
+        let beginnings =
+            ["everything runs on", "the leader ends", "the leader ends", "the leader ends", "the kernel"];
+        assert!(said.iter().zip(beginnings).all(|(said, begins)| said.starts_with(begins)), "{said:?}");
+        assert!(said[3].ends_with("names the job") && said[2].ends_with("the rest runs on"));
+    }
+
+    #[test]
     fn every_name_reads_back() {
         for b in [Group, Tree, Cgroup, Namespace] {
             assert_eq!(b.name().parse(), Ok(b));
+            assert_eq!(b.to_string(), b.name());
         }
         assert!("Cgroup".parse::<Boundary>().is_err());
     }

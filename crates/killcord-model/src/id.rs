@@ -85,6 +85,8 @@ mod tests {
         let id = JobId::from_random([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
         assert_eq!(id.to_string(), "000102030405060708090a0b0c0d0e0f");
         assert_eq!(id.to_string().parse(), Ok(id));
+        assert_eq!(format!("{id:?}"), "JobId(000102030405060708090a0b0c0d0e0f)");
+        assert_eq!(id.cgroup_name(), "killcord-000102030405060708090a0b0c0d0e0f");
     }
 
     #[test]

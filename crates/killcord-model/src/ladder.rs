@@ -151,6 +151,7 @@ mod tests {
         let mut seen = Vec::new();
         let mut now = at(0);
         while now <= at(until) {
+            assert!(seen.len() < 1000, "a ladder without an end: {seen:?}");
             let due = c.due(now, leader_runs);
             if due != Due::Nothing {
                 seen.push((now.0.as_millis() as u64, due));

@@ -227,6 +227,19 @@ mod tests {
     }
 
     #[test]
+    fn a_record_has_a_size_and_not_a_byte_more() {
+        let of = |n: usize| encode(&Job { program: "x".repeat(n), ..job() });
+        let rest = of(0).unwrap().len();
+        assert_eq!(of(LARGEST - rest).map(|text| text.len()), Ok(LARGEST));
+        assert!(matches!(of(LARGEST - rest + 1), Err(Unreadable::Malformed(_))));
+    }
+
+    #[test]
+    fn a_jobs_directory_has_the_beginning_of_its_name() {
+        assert_eq!(JobId::from_random([0xab; 16]).directory_name(), "abababababab");
+    }
+
+    #[test]
     fn a_programs_name_is_no_path_and_no_secret() {
         assert_eq!(program_name(b"/usr/bin/make"), "make");
         assert_eq!(program_name(b"a\x1b[2J"), "a?[2J");

@@ -175,3 +175,32 @@ mod bytes {
         d.deserialize_bytes(Run)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire;
+
+    #[test]
+    fn one_limit_is_enough_for_limits_to_be_there() {
+        let none = Limits::default();
+        assert!(none.is_empty());
+        for some in [
+            Limits { memory: Some(1), ..none },
+            Limits { pids: Some(1), ..none },
+            Limits { cpu: Some(1), ..none },
+        ] {
+            assert!(!some.is_empty());
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_go_over_the_wire_as_they_are() {
+        let spec = Spec::new(vec![0xff, 0], vec![Bytes(vec![0xfe])], vec![Bytes(b"A=\xff".to_vec())]);
+        let sent = wire::encode(&spec).unwrap();
+        assert_eq!(wire::decode::<Spec>(&sent), Ok(spec));
+        // Where they stand is said by whoever reads something else there.
+        let text = serde_json::from_str::<Bytes>("7").unwrap_err().to_string();
+        assert!(text.contains("a run of bytes"), "{text}");
+    }
+}

@@ -31,3 +31,13 @@ pub const NOT_EXECUTABLE: i32 = 126;
 pub const NOT_FOUND: i32 = 127;
 /// A guard was killed and the leader's own end could not be seen: 128 and SIGKILL.
 pub const GUARD_LOST: i32 = 137;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_is_shown_as_a_shell_shows_it() {
+        assert_eq!([ExitStatus::Code(3), ExitStatus::Signal(9)].map(ExitStatus::as_shell), [3, GUARD_LOST]);
+    }
+}

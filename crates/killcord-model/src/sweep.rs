@@ -242,6 +242,12 @@ mod tests {
         assert_eq!(verdict(Dead, LeaseProof::Free, JobsProof::Unknown), Verdict::Keep(Reason::Unknown));
     }
 
+    #[test]
+    fn every_reason_has_its_words() {
+        let words = ["owner alive", "lease held", "job running", "unknown", "unreadable"];
+        assert_eq!(Reason::ALL.map(Reason::text), words);
+    }
+
     fn here() -> Place {
         Place { boot: "now".to_owned(), pid_namespace: 1, time_namespace: 2 }
     }

@@ -20,3 +20,16 @@ impl Time {
         self.0.saturating_sub(earlier.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_goes_on_to_its_far_end_and_not_back() {
+        let (second, last) = (Duration::from_secs(1), Time(Duration::MAX));
+        let later = Time(second).after(second);
+        assert_eq!((later.0, later.since(Time(second))), (Duration::from_secs(2), second));
+        assert_eq!((last.after(second), Time(second).since(later)), (last, Duration::ZERO));
+    }
+}

@@ -109,6 +109,21 @@ mod tests {
     }
 
     #[test]
+    fn the_largest_and_the_smallest_are_read_and_nothing_beyond_them() {
+        let hundred_years = Duration::from_secs(36_600 * 86_400);
+        assert_eq!(duration("36600d"), Ok(hundred_years));
+        assert!(duration("36600.001d").is_err());
+        assert_eq!((size("1"), size("1048576T")), (Ok(1), Ok(1 << 60)));
+        assert_eq!(
+            (size("3k"), size("5m"), size("7g"), size("9t")),
+            (Ok(3 << 10), Ok(5 << 20), Ok(7 << 30), Ok(9 << 40))
+        );
+        assert!(size("0.999").is_err() && size("1048577T").is_err());
+        assert_eq!((cpu("0.01"), cpu("10000")), (Ok(10), Ok(10_000_000)));
+        assert!(cpu("0.009").is_err() && cpu("10000.1").is_err());
+    }
+
+    #[test]
     fn what_is_no_duration_is_refused() {
         for bad in ["", "s", "-1", "1 s", "5x", "1.2.3", "inf", "NaN", "1e3", "99999999999d", "5M"] {
             assert!(duration(bad).is_err(), "{bad}");

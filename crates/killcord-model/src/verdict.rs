@@ -193,3 +193,45 @@ pub struct End {
     /// What a reader should know about the boundary on this machine.
     pub notes: Vec<String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_for_a_reader_is_its_own() {
+        use Evidence::Unpopulated;
+        use Evidence::{GroupSeenEmptyTwice, NamespaceEmpty, NamespaceReaped, NoChildLeft, NobodyTagged};
+        let causes = [Cause::LeaderExited, Cause::Timeout, Cause::Asked].map(Cause::name);
+        assert_eq!(causes, ["leader-exited", "timeout", "asked"]);
+        let guards = [Cause::OwnerGone, Cause::WardenGone, Cause::KeeperGone].map(Cause::name);
+        assert_eq!(guards, ["owner-gone", "warden-gone", "keeper-gone"]);
+        let fates = [Fate::EndedByThemselves, Fate::Ended, Fate::Kept, Fate::Released].map(Fate::name);
+        assert_eq!(fates, ["ended-by-themselves", "ended", "kept", "released"]);
+        let seen =
+            [Unpopulated, NoChildLeft, NamespaceEmpty, NamespaceReaped, NobodyTagged, GroupSeenEmptyTwice];
+        let said = seen.map(Evidence::describe);
+        let names = ["cgroup", "subreaper", "of the pid namespace", "init", "audit session", "group"];
+        assert!(said.iter().zip(names).all(|(said, name)| said.contains(name)), "{said:?}");
+    }
+
+    #[test]
+    fn what_nobody_has_run_is_no_success_and_does_not_go_on() {
+        let end = End::nothing_ran(Boundary::Tree);
+        assert_eq!((end.cause, end.boundary), (Cause::LeaderExited, Boundary::Tree));
+        assert!(end.verdict == Verdict::Refused && end.status.is_none() && !end.success() && !end.goes_on());
+        let with = |status| End { status: Some(status), ..end.clone() }.success();
+        assert!(with(ExitStatus::Code(0)) && !with(ExitStatus::Code(1)) && !with(ExitStatus::Signal(0)));
+    }
+
+    #[test]
+    fn only_with_kept_survivors_a_job_goes_on() {
+        let end = |verdict, fate| {
+            let leftovers = Some((Members::default(), fate));
+            End { leftovers, ..End::unguarded(Cause::LeaderExited, Boundary::Tree, verdict) }.goes_on()
+        };
+        let survivors = || Verdict::Survivors(Members::default());
+        assert!(end(survivors(), Fate::Kept));
+        assert!(!end(survivors(), Fate::Released) && !end(Verdict::Empty(Evidence::NoChildLeft), Fate::Kept));
+    }
+}

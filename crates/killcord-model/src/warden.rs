@@ -300,6 +300,9 @@ impl Warden {
 }
 
 #[cfg(test)]
+mod exact;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

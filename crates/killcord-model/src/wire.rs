@@ -271,8 +271,18 @@ mod tests {
         for stage in Stage::ALL {
             assert_eq!(Stage::from_number(stage as u8), Some(stage));
         }
+        let said: std::collections::BTreeSet<_> = Stage::ALL.into_iter().map(Stage::doing).collect();
+        assert!(said.len() == Stage::ALL.len() && said.contains("fork the keeper"), "{said:?}");
         assert_eq!(Stage::from_number(0), None);
         assert_eq!(Stage::from_number(15), None);
+    }
+
+    #[test]
+    fn a_message_holds_more_than_any_exec_takes_and_a_datagram_less() {
+        // What the kernel takes at most of arguments and environment: three quarters of `_STK_LIM`, 8 MiB.
+        let exec = 6_291_456;
+        assert_eq!((LARGEST_DATAGRAM, LARGEST_MESSAGE), (65_536, 67_108_864));
+        assert!(LARGEST_DATAGRAM < exec && exec < LARGEST_MESSAGE);
     }
 
     #[test]

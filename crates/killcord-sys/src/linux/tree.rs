@@ -261,3 +261,36 @@ fn signal_stranger(proc: &mut Proc, member: Stat, me: u32, signal: i32) -> io::R
     }
     handle.signal(signal)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_number_that_is_somebody_elses_by_now_is_not_signalled() {
+        let mut child = Command::new("sleep").arg("30").spawn().unwrap();
+        let (me, mut proc) = (process::own_pid(), Proc::open().unwrap());
+        let seen = proc.stat(child.id()).unwrap();
+        let mut refused = |member: Stat, me: u32| {
+            let answer = signal_stranger(&mut proc, member, me, libc::SIGKILL);
+            answer.is_err_and(|e| e.raw_os_error() == Some(libc::ESRCH))
+        };
+        let as_seen = |start: u64, parent: u32| {
+            let mut member = seen;
+            (member.start, member.parent) = (start, parent);
+            member
+        };
+        // As it was seen, the number was that of somebody who had started earlier, or was somebody else's child.
+        assert!(refused(as_seen(seen.start - 1, me), me));
+        assert!(refused(as_seen(seen.start - 1, 1), me));
+        assert!(refused(as_seen(seen.start, 1), me + 1));
+        assert_eq!(child.try_wait().unwrap(), None);
+        // Its own parent, or ours by now: it is the one that was seen.
+        signal_stranger(&mut proc, as_seen(seen.start, 1), me, libc::SIGKILL).unwrap();
+        assert_eq!(
+            std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap()),
+            Some(libc::SIGKILL)
+        );
+    }
+}

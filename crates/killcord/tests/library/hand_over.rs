@@ -5,7 +5,7 @@
 //! the death of the new one ends it, whoever else has a copy of the cord. Before anybody adopts it, the last close
 //! ends it. A released job lives on and is ended by nobody. A cord is readable when there is something new.
 
-use crate::kit::{self, BOUND, Guards, SOON, boundaries, command, ms, owner_of, trials};
+use crate::kit::{self, BOUND, Guards, SOON, boundaries, command, ms, owner_of, script, trials};
 use killcord::{Boundary, Job, JobId, Ladder, Owner};
 use killcord_testkit::{PinnedProcess, Running, Scene, Signal, bin};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,6 +19,7 @@ trials![
     a_cord_is_adopted_in_the_same_process_after_its_owner_is_gone,
     what_is_no_cord_is_not_adopted_for_long,
     a_released_job_outlives_its_host,
+    a_released_job_outlives_its_keeper,
     a_job_that_is_over_cannot_be_released,
     a_cord_is_readable_when_there_is_something_new,
 ];
@@ -134,6 +135,28 @@ fn a_released_job_outlives_its_host() {
         pinned.kill(Signal::KILL);
         pinned.wait_gone(SOON).unwrap();
         assert!(caretaker.is_none_or(|c| c.comm != "killcord-keeper" || c.wait_gone(SOON)), "{boundary}");
+    }
+}
+
+/// Its leader goes with the keeper: only the leader itself could take off the signal that the kernel sends it then.
+fn a_released_job_outlives_its_keeper() {
+    // The keeper is the init of a namespace, and its death the end of everybody there.
+    for boundary in boundaries().into_iter().filter(|b| *b != Boundary::Namespace) {
+        let (owner, scene) = (owner_of(boundary), Scene::new());
+        let start = |text: &str| script(&owner, &scene, text).spawn().unwrap();
+        let released = start("setsid \"$1\" free 60 & exec \"$1\" leader 60");
+        scene.wait_names(&["free", "leader"], SOON);
+        let (pinned, guards) = (scene.pin(), Guards::of(&released));
+        released.release().unwrap();
+        guards.keeper.kill(Signal::KILL).unwrap();
+        assert!(pinned.get("leader").unwrap().wait_gone(SOON), "{boundary}");
+        // When the warden has ended what another killed keeper left, it has known of the first for long.
+        let mut other = start("exec \"$1\" other 60");
+        Guards::of(&other).keeper.kill(Signal::KILL).unwrap();
+        let _ = other.wait_timeout(SOON).unwrap().expect("no end of the other is said");
+        assert!(pinned.get("free").unwrap().is_alive(), "{boundary}: a released job was ended");
+        assert!(guards.warden.is_alive(), "{boundary}");
+        pinned.kill(Signal::KILL);
     }
 }
 
