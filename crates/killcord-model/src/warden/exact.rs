@@ -103,7 +103,7 @@ fn what_nobody_has_is_nothing_to_it() {
 #[test]
 fn the_owners_end_gives_the_keepers_their_time_and_then_their_death() {
     let mut w = with(&[A]);
-    assert!(!w.owner_is_gone() && !w.takes_no_more() && w.may_end_orphans());
+    assert!(!w.owner_is_gone() && !w.takes_no_more() && w.orphans() == Orphans::OfTheLost);
     assert_eq!(w.step(Event::OwnerGone, at(100)), []);
     assert!(w.owner_is_gone() && w.takes_no_more() && !w.is_done());
     // Said twice, it has ended once.
@@ -123,9 +123,15 @@ fn the_owners_end_gives_the_keepers_their_time_and_then_their_death() {
 #[test]
 fn a_released_jobs_orphans_are_nobodys() {
     let mut w = after(Event::Released(A));
-    assert!(w.may_end_orphans());
+    assert_eq!(w.orphans(), Orphans::OfAnybody);
     assert_eq!(w.step(Event::KeeperLost(A), at(1)), [Effect::Forget(A)]);
-    assert!(!w.may_end_orphans());
+    assert_eq!(w.orphans(), Orphans::OfAnybody);
+    // A keeper that is done has left nobody.
+    let mut w = after(Event::Released(A));
+    w.step(Event::KeeperDone(A), at(1));
+    assert_eq!(w.orphans(), Orphans::OfTheLost);
+    let mut w = after(Event::Released(A));
+    w.step(Event::KeeperLost(A), at(1));
     // The other's leaf is ended all the same.
     assert_eq!(w.step(Event::KeeperLost(B), at(2)), [Effect::EndWhatIsLeft(B), Effect::Look(B)]);
 }
