@@ -294,7 +294,7 @@ FAULTS += [
     Fault(
         "teardown tied to the caller: the keeper goes with the cord",
         WATCH,
-        "                self.cord = None;\n                events.push_back(Event::OwnerGone);",
+        "                self.cord = None;\n                hooks::point(\"keeper.lost_cord\");\n                events.push_back(Event::OwnerGone);",
         "                process::exit_now(1);",
         library("dropping_the_job_ends_it"),
     ),
@@ -389,10 +389,10 @@ FAULTS += [
     Fault(
         "drop order of record and boundary swapped",
         KEEPER_END,
-        "        if !stays {\n            self.remove_boundary();\n        }\n        let over",
-        "        if !stays {\n            let _ = self.clear(CLEAR_WITHIN);\n            self.remove_boundary();\n"
-        "        }\n        let over",
+        "        if !stays {\n            self.remove_boundary();\n        }\n",
+        "        if !stays {\n            let _ = self.clear(CLEAR_WITHIN);\n            self.remove_boundary();\n        }\n",
         cli("gate", "a_job_is_struck_out_after_its_cgroup_is_gone"),
+        cli("crash_points", "a_job_is_struck_out_only_when_nothing_is_left_of_it"),
     ),
     Fault(
         "acknowledgement before containment",
@@ -424,8 +424,8 @@ FAULTS += [
     Fault(
         "PDEATHSIG without its handshake",
         CHILD,
-        "if armed.is_err() || parent != Ok(self.keeper as usize) {",
-        "if armed.is_err() || parent.is_err() {",
+        "if plain(libc::SYS_getppid, [0; 4]) != Ok(self.keeper as usize) {",
+        "if plain(libc::SYS_getppid, [0; 4]).is_err() {",
         sys_test("leader", "a_leader_whose_keeper_died_before_the_death_signal_was_armed_executes_nothing"),
     ),
     Fault(
@@ -587,9 +587,37 @@ FAULTS += [
     Fault(
         "the warden is not told of a release",
         "crates/killcord/src/warden/serve.rs",
-        "Some(keeper::Status::Released(job)) => events.push_back(Event::Released(job)),",
-        "Some(keeper::Status::Released(_)) => {}",
+        "                    events.push_back(Event::Released(job));\n",
+        "                    let _ = job;\n",
         library("a_released_job_outlives_its_keeper"),
+    ),
+    Fault(
+        "the warden hears of a release before the death signal is off",
+        KEEPER_END,
+        "        process::set_parent_death_signal(0)?;\n        self.write_down_release();\n",
+        "        self.write_down_release();\n",
+        cli("crash_points", "what_is_let_go_outlives_an_owner_and_a_warden_that_are_killed_meanwhile"),
+        also=[
+            (
+                KEEPER_END,
+                "        self.owner = None;\n        self.alive = None;\n",
+                "        process::set_parent_death_signal(0)?;\n        self.owner = None;\n        self.alive = None;\n",
+            )
+        ],
+    ),
+    Fault(
+        "an owner's death overtakes the start that it was heard with",
+        START,
+        "events.push_front(Event::Cloned);",
+        "events.push_back(Event::Cloned);",
+        cli("crash_points", "a_job_whose_owner_dies_with_its_word_to_go_does_not_run_on"),
+    ),
+    Fault(
+        "orphans that may be of a released job are left to nobody",
+        "crates/killcord/src/warden/serve/lost.rs",
+        "            Orphans::OfAnybody => _ = self.find_by_mark(job, true),",
+        "            Orphans::OfAnybody => {}",
+        library("a_caretaker_that_was_killed_leaves_the_second_line_as_it_was"),
     ),
     Fault(
         "the spare does not end with the last request",

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(20);
 const STAGES: Stages = Stages {
+    leader: 10,
     cgroup: 1,
     session: 2,
     terminal: 3,
