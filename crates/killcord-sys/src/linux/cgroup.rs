@@ -91,6 +91,8 @@ pub(super) fn own_path(mountinfo: &str, cgroup: &str, controller: Option<&str>) 
         };
         // A mount that shows another part of the hierarchy than ours does not help.
         let below = if m.root == "/" { Some(path) } else { path.strip_prefix(&*unescape(m.root)) };
+        // A mount point is a path from the top, or the line is none of the kernel's.
+        let ours = ours && m.point.starts_with('/');
         let below = below.filter(|b| ours && (b.is_empty() || b.starts_with('/')) && !b.contains("/.."));
         below.map(|b| Path::new(&unescape(m.point)).join(b.trim_start_matches('/')))
     })
@@ -384,6 +386,14 @@ mod tests {
         assert_eq!(at("/docker/abcd"), None);
         assert_eq!(at("/other"), None);
         assert_eq!(own_path("39 29 0:36 / /s rw - cgroup2 c rw\n", "0::/../x\n", None), None);
+    }
+
+    #[test]
+    fn a_mount_whose_point_is_no_path_from_the_top_is_no_place() {
+        for (point, found) in [("", None), ("x", None), ("/x", Some(PathBuf::from("/x/job")))] {
+            let list = format!("30 29 0:25 / {point} rw - cgroup2 cgroup2 rw\n");
+            assert_eq!(own_path(&list, "0::/job\n", None), found, "{point:?}");
+        }
     }
 
     #[test]
