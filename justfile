@@ -33,6 +33,10 @@ fuzz *args:
 stress *args:
     tools/stress {{ args }}
 
+# every campaign in its short form (or --full, or by name), and one table
+prove *args:
+    tools/prove {{ args }}
+
 # lay out the code
 fmt:
     cargo fmt --all
