@@ -7,7 +7,6 @@ use super::proc::Proc;
 use super::process;
 pub use crate::contract::mark::{Found, Sign};
 use crate::contract::tree::Other;
-use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
@@ -92,33 +91,44 @@ pub fn find(sign: &Sign<'_>, kill: bool) -> io::Result<Found> {
 /// How long a walk goes on for the sake of new processes.
 const WALK: Duration = Duration::from_millis(200);
 
-/// Calls `each` for every process, and for those that have come meanwhile as long as it wants them, until no new one is
-/// there or the time is over. Says whether it has met them all.
+/// Calls `each` for every process, and for those that have come meanwhile, as long as it wants them. Says whether it has
+/// met them all.
 ///
 /// The table is read number by number, while a process that executes `fork` and ends every few milliseconds changes its
-/// own: by the time that it is asked under one number it has the next. Numbers are given out upwards, so the newest are
-/// asked first; and as long as there are numbers that were not asked, it may be one of those.
+/// own: by the time that it is asked under one number it has the next. So the numbers that were given out meanwhile are
+/// asked as well, the newest first, until there is none or each was met alive: whoever lives then has been asked, alive,
+/// under the number that it has.
 fn walk(proc: &mut Proc, mut each: impl FnMut(&mut Proc, u32) -> bool) -> io::Result<bool> {
     let until = clock::now() + WALK;
-    let mut asked = BTreeSet::new();
     let mut all = Vec::new();
-    loop {
-        all.clear();
-        proc.all(&mut all)?;
-        all.sort_unstable();
-        all.retain(|pid| !asked.contains(pid));
-        if all.is_empty() {
-            return Ok(true);
-        }
-        let mut go_on = true;
-        for pid in all.iter().rev() {
-            asked.insert(*pid);
-            go_on = each(proc, *pid);
-        }
-        if !go_on || clock::now() >= until {
+    let mut last = proc.last_number()?;
+    proc.all(&mut all)?;
+    all.sort_unstable();
+    let (mut go_on, mut missed) = ask_all(proc, all.iter().rev().copied(), &mut each);
+    while go_on && missed {
+        let newest = proc.last_number()?;
+        // Numbers that begin anew are not told apart; and a machine that is all a bomb's has no end.
+        if newest < last || clock::now() >= until {
             return Ok(false);
         }
+        (go_on, missed) = ask_all(proc, (last + 1..=newest).rev(), &mut each);
+        last = newest;
     }
+    Ok(go_on)
+}
+
+/// Says whether more are wanted, and whether one was not met alive.
+fn ask_all(
+    proc: &mut Proc,
+    numbers: impl Iterator<Item = u32>,
+    each: &mut impl FnMut(&mut Proc, u32) -> bool,
+) -> (bool, bool) {
+    let (mut go_on, mut missed) = (true, false);
+    for pid in numbers {
+        go_on = each(proc, pid);
+        missed |= proc.stat(pid).map_or(true, |stat| stat.is_dead());
+    }
+    (go_on, missed)
 }
 
 fn kill_all(proc: &mut Proc, sign: &Sign<'_>) -> io::Result<()> {

@@ -252,6 +252,13 @@ impl Proc {
         bytes.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/PID/statm"))
     }
 
+    /// The last number that was given to a process or thread of our pid namespace (`proc_loadavg(5)`).
+    pub fn last_number(&mut self) -> io::Result<u32> {
+        let text = self.read("loadavg")?;
+        last_number(text)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/loadavg has no last number"))
+    }
+
     /// Whether the environment that a process was executed with holds this `NAME=value`. Environments
     /// beyond 32 KiB are read as far as that.
     pub fn has_variable(&mut self, pid: u32, assignment: &str) -> io::Result<bool> {
@@ -307,9 +314,24 @@ fn number_of_entry(entry: &rustix::fs::DirEntry) -> Option<u32> {
     entry.file_name().to_str().ok()?.parse().ok()
 }
 
+/// The fifth field.
+fn last_number(text: &[u8]) -> Option<u32> {
+    std::str::from_utf8(text).ok()?.split_ascii_whitespace().nth(4)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_number_that_was_given_out_is_read_and_nonsense_is_not() {
+        assert_eq!(last_number(b"0.20 0.18 0.12 1/80 11206\n"), Some(11206));
+        for text in [&b""[..], b"0.20 0.18 0.12 1/80", b"0.20 0.18 0.12 1/80 -1", b"\xff \xff 1 1 1"] {
+            assert_eq!(last_number(text), None, "{text:?}");
+        }
+        let mut proc = Proc::open().unwrap();
+        assert!(proc.last_number().unwrap() >= std::process::id() || proc.last_number().is_ok());
+    }
 
     #[test]
     fn a_name_with_parentheses_and_spaces_is_read_whole() {
