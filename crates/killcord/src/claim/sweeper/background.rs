@@ -1,7 +1,7 @@
 //! The sweep at the start of an owner: a process of its own, which delays nobody.
 //!
-//! It is a guard of its owner as well. Where a warden takes the place of one that was killed, what dead keepers left that had
-//! been killed with it is ended here: the handle of such a job may be dropped, and its owner live for years.
+//! It is a guard of its owner as well. Where a warden takes the place of one that was killed, it ends what keepers left that
+//! were killed with that one: the handle of such a job may be dropped, and its owner live for years.
 
 use super::super::read::seen;
 use super::super::{CLAIM, Claim, Root, TRASH, is_made};
@@ -46,8 +46,9 @@ pub(crate) fn is_ours() -> bool {
     std::env::var_os(JOB_VARIABLE).is_none()
 }
 
-/// Forks a process that sweeps, if there is anything but our own claim and jobs that are guarded: bounded, with nothing of ours open, and only
-/// when nobody else wants a processor. For a process with one thread. Returns its number: an unreaped child.
+/// Forks a process that sweeps, if there is anything but our own claim with jobs that have their keepers: bounded, with
+/// nothing of ours open, and only when nobody else wants a processor. For a process with one thread. Returns its number:
+/// an unreaped child.
 pub(crate) fn in_background(claim: &Claim) -> Option<u32> {
     let (root, own) = (claim.path.parent()?, claim.path.file_name()?);
     let root = Root::existing(Some(root)).ok()??;
