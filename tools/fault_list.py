@@ -77,8 +77,8 @@ FAULTS = [
     Fault(
         "Unknown read as Dead: of an owner elsewhere",
         SWEEP_RS,
-        "(Where::Elsewhere, _) | (Where::Here, Seen::Unknown) => OwnerProof::Unknown,",
-        "(Where::Elsewhere, _) | (Where::Here, Seen::Unknown) => OwnerProof::Dead,",
+        "(Where::Elsewhere, _) | (Where::Here, Seen::Unknown) => None,",
+        "(Where::Elsewhere, _) | (Where::Here, Seen::Unknown) => Some(false),",
         model("an_owner_is_dead_only_by_proof"),
     ),
     Fault(
@@ -103,6 +103,35 @@ FAULTS = [
         cli("sweep", "a_released_job_keeps_its_files_until_it_ends"),
         # Either protection would do here.
         also=[(f"{CLAIM}/sweeper.rs", "record.state == State::Released && proof", "self.is_late() && proof")],
+    ),
+    Fault(
+        "a sweep waits for the caretaker of another job: what a killed keeper left is not ended",
+        SWEEP_RS,
+        "lease == LeaseProof::Free || keeper == KeeperProof::Dead",
+        "lease == LeaseProof::Free || (keeper == KeeperProof::Dead && lease == LeaseProof::Free)",
+        model("a_living_caretaker_of_another_job_does_not_keep_what_a_killed_keeper_left"),
+        library("a_living_caretaker_keeps_no_sweep_from_what_a_killed_keeper_left"),
+    ),
+    Fault(
+        "a fresh warden does not look for what was left before it",
+        f"{CLAIM}/sweeper.rs",
+        "(ours && sweep::has_lost_its_keeper(record, keeper))",
+        "(ours && owner == OwnerProof::Dead && sweep::has_lost_its_keeper(record, keeper))",
+        library("a_fresh_warden_ends_what_a_dropped_job_left_whose_guards_were_killed"),
+    ),
+    Fault(
+        "a warden has no answer about a job that was let go",
+        WARDEN_RS,
+        "vec![Effect::Tell(job, Sight::Unknown), Effect::Forget(job)]",
+        "vec![Effect::Forget(job)]",
+        model("a_released_job_is_never_ended"),
+    ),
+    Fault(
+        "a warden hears of a release by word alone: what was let go and could not be said is ended",
+        "crates/killcord/src/warden/serve.rs",
+        "let_go.then_some(Event::Released(job))",
+        "(let_go && false).then_some(Event::Released(job))",
+        library("what_was_let_go_by_a_keeper_that_was_killed_is_not_ended_and_the_owner_hears_so_at_once"),
     ),
     Fault(
         "what is older than the keeper may be the job's",
@@ -232,8 +261,8 @@ FAULTS += [
     Fault(
         "no sweep at start",
         f"{CLAIM}/sweeper/background.rs",
-        "if !has_others(&root, Some(own)) {",
-        "if !has_others(&root, Some(own)) || !own.is_empty() {",
+        "if !has_others(&root, Some(own)) && !has_lost(claim) {",
+        "if (!has_others(&root, Some(own)) && !has_lost(claim)) || !own.is_empty() {",
         cli("sweep", "what_is_left_when_owner_warden_and_keeper_die_together_is_the_successors"),
     ),
     Fault(
@@ -577,7 +606,8 @@ FAULTS += [
         "            Some(Ward::LetGo) => {\n"
         "                self.jobs.remove(&job);\n"
         "                self.spare_orphans = true;\n"
-        "                vec![Effect::Forget(job)]\n"
+        "                // The keeper may have died before it told the owner, who waits for an answer then.\n"
+        "                vec![Effect::Tell(job, Sight::Unknown), Effect::Forget(job)]\n"
         "            }\n"
         "            Some(ward @ (Ward::Guarded | Ward::Elsewhere)) => {",
         "            Some(ward @ (Ward::LetGo | Ward::Guarded | Ward::Elsewhere)) => {",
@@ -590,6 +620,8 @@ FAULTS += [
         "                    events.push_back(Event::Released(job));\n",
         "                    let _ = job;\n",
         library("a_released_job_outlives_its_keeper"),
+        # Either protection would do here: it reads the record as well.
+        also=[("crates/killcord/src/warden/serve.rs", "let_go.then_some", "(let_go && false).then_some")],
     ),
     Fault(
         "the warden hears of a release before the death signal is off",
@@ -682,8 +714,8 @@ FAULTS += [
     Fault(
         "a number is enough for an owner",
         SWEEP_RS,
-        "if start == marker.process.start && !dead {",
-        "if !dead && (start > 0 || marker.process.start > 0) {",
+        "Some(start == process.start && !dead),",
+        "Some(!dead && (start > 0 || process.start > 0)),",
         model("an_owner_is_dead_only_by_proof"),
         cli("sweep", "a_claim_goes_when_its_owner_is_dead_and_no_sooner"),
     ),

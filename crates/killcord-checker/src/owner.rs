@@ -3,6 +3,7 @@
 use crate::world::{Fault, Life, Request, Said, Setting, View, Warden, Word, World};
 use killcord_model::boundary::Boundary;
 use killcord_model::job::Sight;
+use killcord_model::record::State;
 
 impl World {
     /// The warden that a request goes to: the one that runs, or a fresh one, once.
@@ -68,9 +69,13 @@ impl World {
     fn owner_sees_the_end(&mut self, setting: &Setting, job: usize) {
         self.jobs[job].view = match self.jobs[job].view {
             View::Silent => View::NotStarted,
+            // The record says that it was let go: it is not ended.
+            View::Running | View::Over(_) if self.jobs[job].record == Some(State::Released) => {
+                self.jobs[job].cord.near = false;
+                View::Over(Said::Released)
+            }
             view => {
                 if setting.boundary == Boundary::Cgroup {
-                    // Nobody has told the owner that the job was let go.
                     self.kill_leader(job);
                     self.kill_member(job);
                 }

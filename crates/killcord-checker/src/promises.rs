@@ -86,23 +86,17 @@ impl World {
     }
 
     /// What is left to a sweep: keeper and warden were killed, and the owner is gone, or lives on and has dropped the job.
-    /// The sweep comes when the owner and all its guards are gone.
+    /// The sweep comes when the owner is gone, whatever caretakers of other jobs live then.
     fn is_left_to_a_sweep(&self, setting: &Setting, job: usize) -> bool {
         let affair = &self.jobs[job];
         let alone = affair.keeper.life != Life::Runs && self.wardens[affair.keeper.warden].life != Life::Runs;
         let ownerless = !self.owner || !affair.cord.near;
-        alone && ownerless && self.when_all_are_gone(setting).sweep_would_end(setting, job)
+        alone && ownerless && self.when_the_owner_is_gone().sweep_would_end(setting, job)
     }
 
-    fn when_all_are_gone(&self, setting: &Setting) -> Self {
+    fn when_the_owner_is_gone(&self) -> Self {
         let mut later = self.clone();
         later.owner_ended();
-        for warden in 0..later.wardens.len() {
-            later.warden_ended(setting, warden);
-        }
-        for job in 0..later.jobs.len() {
-            later.keeper_ended(setting, job, Life::Gone);
-        }
         later
     }
 

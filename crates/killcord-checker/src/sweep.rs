@@ -3,7 +3,7 @@
 use crate::world::{Fault, Life, Setting, World};
 use killcord_model::boundary::Boundary;
 use killcord_model::record::{self, Place, Process, State};
-use killcord_model::sweep::{self, JobsProof, LeaseProof, OwnerProof, Seen, Traces, Verdict};
+use killcord_model::sweep::{self, JobsProof, KeeperProof, LeaseProof, OwnerProof, Seen, Traces, Verdict};
 
 fn place() -> Place {
     Place { boot: "boot".to_owned(), pid_namespace: 1, time_namespace: 1 }
@@ -44,11 +44,18 @@ impl World {
         if held { LeaseProof::Held } else { LeaseProof::Free }
     }
 
+    fn keeper_proof(&self, job: usize) -> KeeperProof {
+        let runs = self.jobs[job].keeper.life == Life::Runs;
+        let seen = if runs { Seen::Process { start: 1, dead: false } } else { Seen::Gone };
+        sweep::keeper(&recorded(Boundary::Tree, State::Started), &place(), seen)
+    }
+
     /// Whether a sweep would end what is left of a job.
     pub(crate) fn sweep_would_end(&self, setting: &Setting, job: usize) -> bool {
         self.jobs[job].record.is_some_and(|state| {
             let record = recorded(setting.boundary, state);
-            let by_rule = sweep::may_end(&record, self.owner_proof(), self.lease_proof());
+            let by_rule =
+                sweep::may_end(&record, self.owner_proof(), self.lease_proof(), self.keeper_proof(job));
             let wrong = setting.fault == Some(Fault::SweepsTheReleased);
             by_rule || (wrong && self.lease_proof() == LeaseProof::Free)
         })

@@ -125,7 +125,12 @@ impl World {
             }
             match affair.keeper.life {
                 Life::Done => ends.push(Event::KeeperDone(id(job))),
-                Life::Killed => ends.push(Event::KeeperLost(id(job))),
+                Life::Killed => {
+                    // It is written down before it is said.
+                    let let_go = affair.record == Some(State::Released);
+                    ends.extend(let_go.then_some(Event::Released(id(job))));
+                    ends.push(Event::KeeperLost(id(job)));
+                }
                 Life::NotYet | Life::Runs | Life::Gone => continue,
             }
             affair.keeper.life = Life::Gone;

@@ -28,6 +28,17 @@ pub enum LeaseProof {
     Unknown,
 }
 
+/// Whether the keeper of a job lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KeeperProof {
+    /// It is proven dead.
+    Dead,
+    /// It lives.
+    Alive,
+    /// Nobody can tell.
+    Unknown,
+}
+
 /// Whether the jobs of a claim are over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JobsProof {
@@ -130,19 +141,34 @@ fn place_of(recorded: &Place, here: &Place) -> Where {
     }
 }
 
+/// Whether a process lives that was written down at a place, by what is seen of its number here; `None` when nobody can
+/// tell.
+fn lives(process: Process, place: &Place, here: &Place, seen: Seen) -> Option<bool> {
+    match (place_of(place, here), seen) {
+        (Where::Elsewhere, _) | (Where::Here, Seen::Unknown) => None,
+        (Where::Here, _) if process.pid == 0 => None,
+        (Where::BeforeBoot, _) | (Where::Here, Seen::Gone) => Some(false),
+        (Where::Here, Seen::Process { start, dead }) => Some(start == process.start && !dead),
+    }
+}
+
 /// Whether an owner lives, by its marker and what is seen of its number here.
 pub fn owner(marker: &Owner, here: &Place, seen: Seen) -> OwnerProof {
-    match (place_of(&marker.place, here), seen) {
-        (Where::Elsewhere, _) | (Where::Here, Seen::Unknown) => OwnerProof::Unknown,
-        (Where::Here, _) if marker.process.pid == 0 => OwnerProof::Unknown,
-        (Where::BeforeBoot, _) | (Where::Here, Seen::Gone) => OwnerProof::Dead,
-        (Where::Here, Seen::Process { start, dead }) => {
-            if start == marker.process.start && !dead {
-                OwnerProof::Alive
-            } else {
-                OwnerProof::Dead
-            }
-        }
+    match lives(marker.process, &marker.place, here, seen) {
+        Some(true) => OwnerProof::Alive,
+        Some(false) => OwnerProof::Dead,
+        None => OwnerProof::Unknown,
+    }
+}
+
+/// Whether a job's keeper lives, by its record and what is seen of its number here.
+///
+/// Only a record that was read behind this proof is the last one: the keeper may have let the job go before it died.
+pub fn keeper(record: &Job, here: &Place, seen: Seen) -> KeeperProof {
+    match record.keeper.and_then(|keeper| lives(keeper, &record.place, here, seen)) {
+        Some(true) => KeeperProof::Alive,
+        Some(false) => KeeperProof::Dead,
+        None => KeeperProof::Unknown,
     }
 }
 
@@ -190,9 +216,20 @@ pub fn job(record: &Job, here: &Place, traces: Traces) -> JobsProof {
     }
 }
 
-/// Whether what is left of a job may be ended: all that answered for it is gone, and it was not let go.
-pub fn may_end(record: &Job, owner: OwnerProof, lease: LeaseProof) -> bool {
-    record.state == State::Started && owner == OwnerProof::Dead && lease == LeaseProof::Free
+/// Whether what is left of a job may be ended: its owner is gone and so is its keeper, and it was not let go.
+///
+/// A free lease proves that all guards are gone. A held one says only that somebody's keeper lives: it may be the
+/// caretaker of another job of this owner, which was let go and can live for years. Then the death of the job's own
+/// keeper is proof as well: a warden that lives ends what that keeper left, too.
+pub fn may_end(record: &Job, owner: OwnerProof, lease: LeaseProof, keeper: KeeperProof) -> bool {
+    let unguarded = lease == LeaseProof::Free || keeper == KeeperProof::Dead;
+    record.state == State::Started && owner == OwnerProof::Dead && unguarded
+}
+
+/// Whether a job has lost its keeper and was not let go: what is left of it is to end, whoever else lives. It is for its
+/// own owner and that one's guards to ask this; everybody else needs their death as well.
+pub fn has_lost_its_keeper(record: &Job, keeper: KeeperProof) -> bool {
+    record.state == State::Started && keeper == KeeperProof::Dead
 }
 
 /// Whether a process can be of a job that had this keeper: nothing of a job is older than its keeper.
@@ -216,6 +253,7 @@ mod tests {
 
     const OWNERS: [OwnerProof; 3] = [OwnerProof::Dead, OwnerProof::Alive, OwnerProof::Unknown];
     const LEASES: [LeaseProof; 3] = [LeaseProof::Free, LeaseProof::Held, LeaseProof::Unknown];
+    const KEEPERS: [KeeperProof; 3] = [KeeperProof::Dead, KeeperProof::Alive, KeeperProof::Unknown];
     const JOBS: [JobsProof; 3] = [JobsProof::Over, JobsProof::Running, JobsProof::Unknown];
 
     #[test]
@@ -330,15 +368,59 @@ mod tests {
     fn only_a_job_that_nobody_answers_for_is_ended() {
         let mut ended = Vec::new();
         for state in [State::Reserved, State::Started, State::Released] {
+            let record = record(state, Boundary::Tree, None);
             for owner in OWNERS {
                 for lease in LEASES {
-                    if may_end(&record(state, Boundary::Tree, None), owner, lease) {
-                        ended.push((state, owner, lease));
-                    }
+                    let by = |keeper| may_end(&record, owner, lease, keeper);
+                    ended.extend(KEEPERS.into_iter().filter(|k| by(*k)).map(|k| (state, owner, lease, k)));
                 }
             }
         }
-        assert_eq!(ended, [(State::Started, OwnerProof::Dead, LeaseProof::Free)]);
+        let free = KEEPERS.map(|keeper| (LeaseProof::Free, keeper));
+        let lost = [LeaseProof::Held, LeaseProof::Unknown].map(|lease| (lease, KeeperProof::Dead));
+        let expected = free.into_iter().chain(lost);
+        let expected: Vec<_> = expected.map(|(l, k)| (State::Started, OwnerProof::Dead, l, k)).collect();
+        assert_eq!(ended, expected);
+    }
+
+    #[test]
+    fn a_living_caretaker_of_another_job_does_not_keep_what_a_killed_keeper_left() {
+        let lost = |state| record(state, Boundary::Tree, None);
+        let held = |state, keeper| may_end(&lost(state), OwnerProof::Dead, LeaseProof::Held, keeper);
+        assert!(held(State::Started, KeeperProof::Dead));
+        assert!(!held(State::Started, KeeperProof::Alive) && !held(State::Started, KeeperProof::Unknown));
+        assert!(!held(State::Released, KeeperProof::Dead));
+        assert!(!may_end(&lost(State::Started), OwnerProof::Alive, LeaseProof::Held, KeeperProof::Dead));
+    }
+
+    #[test]
+    fn a_keeper_is_dead_only_by_proof() {
+        use KeeperProof::{Alive, Dead, Unknown};
+        let at = |place: Place| Job { place, ..record(State::Started, Boundary::Tree, None) };
+        for (seen, expected) in [
+            (Seen::Gone, [Dead, Dead, Unknown, Unknown, Unknown]),
+            (Seen::Process { start: 10, dead: false }, [Alive, Dead, Unknown, Unknown, Unknown]),
+            (Seen::Process { start: 10, dead: true }, [Dead, Dead, Unknown, Unknown, Unknown]),
+            (Seen::Process { start: 11, dead: false }, [Dead, Dead, Unknown, Unknown, Unknown]),
+            (Seen::Unknown, [Unknown, Dead, Unknown, Unknown, Unknown]),
+        ] {
+            assert_eq!(places().map(|place| keeper(&at(place), &here(), seen)), expected, "{seen:?}");
+        }
+        assert_eq!(keeper(&Job { keeper: None, ..at(here()) }, &here(), Seen::Gone), Unknown);
+    }
+
+    #[test]
+    fn a_job_without_its_keeper_is_its_own_owners_to_end() {
+        for state in [State::Reserved, State::Started, State::Released] {
+            for keeper in KEEPERS {
+                let is = has_lost_its_keeper(&record(state, Boundary::Tree, None), keeper);
+                assert_eq!(
+                    is,
+                    (state, keeper) == (State::Started, KeeperProof::Dead),
+                    "{state:?} {keeper:?}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -155,6 +155,18 @@ impl End {
         }
     }
 
+    /// Of a job whose keeper was killed when it had let it go and had not come to say so. Nobody has looked who is left.
+    pub fn let_go_unsaid(boundary: Boundary) -> Self {
+        let verdict = Verdict::Unconfirmed("the keeper was killed when it had let the job go".to_owned());
+        let leftovers = Some((Members::default(), Fate::Released));
+        Self { leftovers, ..Self::unguarded(Cause::KeeperGone, boundary, verdict) }
+    }
+
+    /// Whether its keeper was killed when it had let the job go and had not come to say so. The job was not ended then.
+    pub fn was_let_go_unsaid(&self) -> bool {
+        self.cause == Cause::KeeperGone && matches!(self.leftovers, Some((_, Fate::Released)))
+    }
+
     /// Whether the leader exited with status 0.
     pub fn success(&self) -> bool {
         self.status == Some(ExitStatus::Code(0))
@@ -197,6 +209,15 @@ pub struct End {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_that_was_let_go_is_not_said_to_be_ended() {
+        let end = End::let_go_unsaid(Boundary::Tree);
+        assert!(end.was_let_go_unsaid() && !end.goes_on() && matches!(end.verdict, Verdict::Unconfirmed(_)));
+        let ended = End::unguarded(Cause::KeeperGone, Boundary::Tree, end.verdict.clone());
+        assert!(!ended.was_let_go_unsaid());
+        assert!(!End { cause: Cause::LeaderExited, ..end }.was_let_go_unsaid());
+    }
 
     #[test]
     fn every_word_for_a_reader_is_its_own() {

@@ -258,7 +258,8 @@ impl Warden {
             Some(Ward::LetGo) => {
                 self.jobs.remove(&job);
                 self.spare_orphans = true;
-                vec![Effect::Forget(job)]
+                // The keeper may have died before it told the owner, who waits for an answer then.
+                vec![Effect::Tell(job, Sight::Unknown), Effect::Forget(job)]
             }
             Some(ward @ (Ward::Guarded | Ward::Elsewhere)) => {
                 *ward = Ward::Lost { again: now.after(KILL_AGAIN), give_up: now.after(LOOK) };
@@ -347,7 +348,8 @@ mod tests {
         w.step(Event::OwnerGone, at(2));
         assert!(w.is_done());
         assert_eq!(w.step(Event::Tick, at(99_999)), []);
-        assert_eq!(w.step(Event::KeeperLost(A), at(3)), [Effect::Forget(A)]);
+        let told = [Effect::Tell(A, Sight::Unknown), Effect::Forget(A)];
+        assert_eq!(w.step(Event::KeeperLost(A), at(3)), told, "an owner that was not told yet waits for it");
         assert_eq!(w.orphans(), Orphans::OfAnybody);
     }
 

@@ -1,5 +1,6 @@
 //! A started job, on its cord.
 
+use crate::claim::Claim;
 use crate::error::{Error, Result, supported};
 use crate::hooks;
 use crate::keeper::CLEAR_WITHIN;
@@ -13,6 +14,7 @@ use crate::uncontained::Child;
 use killcord_model::boundary::Boundary;
 use killcord_model::id::JobId;
 use killcord_model::ladder::{Ladder, Signal};
+use killcord_model::record::State;
 use killcord_model::status::ExitStatus;
 use killcord_model::time::Time;
 use killcord_model::verdict::{Cause, End, Verdict};
@@ -78,7 +80,7 @@ pub(crate) enum News {
 }
 
 /// A job whose keeper was killed. The warden ends what it left; when that is gone as well, what can be
-/// told apart is ended from here.
+/// told apart is ended from here. A job that the keeper had let go is not ended.
 #[derive(Debug)]
 pub(crate) struct Lost {
     grip: Grip,
@@ -90,28 +92,43 @@ pub(crate) struct Lost {
 impl Lost {
     fn of(cord: &Cord, shared: Option<Arc<Shared>>, started: Time, exited: Option<ExitStatus>) -> Self {
         hooks::point("owner.lost");
+        let lost = Self { grip: cord.grip.copy(), shared, started, exited };
         // At once, whatever the warden does; whether it worked is what it says.
-        let _ = cord.grip.kill_cgroup();
-        Self { grip: cord.grip.copy(), shared, started, exited }
-    }
-
-    /// Waits for the warden's verdict, or ends what carries the job's name. Bounded: 5 s at the most.
-    pub(crate) fn end(self) -> End {
-        let said = self.shared.as_ref().and_then(|shared| shared.verdict_on_lost(self.grip.id));
-        let boundary = self.grip.boundary.unwrap_or(Boundary::Group);
-        let verdict = said.unwrap_or_else(|| self.end_by_ourselves());
-        End {
-            status: self.exited,
-            duration: now().since(self.started),
-            notes: self.grip.notes,
-            ..End::unguarded(Cause::KeeperGone, boundary, verdict)
+        if lost.is_known_as_ours() {
+            let _ = cord.grip.kill_cgroup();
         }
+        lost
     }
-}
 
-impl Lost {
+    fn claim(&self) -> Option<&Claim> {
+        self.shared.as_ref()?.claim.as_ref()
+    }
+
+    /// Whether the job is known not to have been let go. Without a record the warden knows that; of a job that was
+    /// adopted, the record is another owner's.
+    fn is_known_as_ours(&self) -> bool {
+        let recorded = || self.claim()?.recorded(self.grip.id);
+        self.shared.is_none() || recorded().is_some_and(|record| record.state != State::Released)
+    }
+
+    /// Waits for the warden's verdict, or ends what carries the job's name. Bounded: 5 s at the most. A keeper that had let
+    /// the job go has written that down before: nothing is ended then, and nobody has to be asked.
+    pub(crate) fn end(self) -> End {
+        let boundary = self.grip.boundary.unwrap_or(Boundary::Group);
+        let let_go = self.claim().is_some_and(|claim| claim.was_let_go(self.grip.id));
+        // An init takes all of the job along, let go or not.
+        let end = if let_go && boundary != Boundary::Namespace {
+            End::let_go_unsaid(boundary)
+        } else {
+            let said = self.shared.as_ref().and_then(|shared| shared.verdict_on_lost(self.grip.id));
+            let verdict = said.unwrap_or_else(|| self.end_by_ourselves());
+            End::unguarded(Cause::KeeperGone, boundary, verdict)
+        };
+        End { status: self.exited, duration: now().since(self.started), notes: self.grip.notes, ..end }
+    }
+
     fn end_by_ourselves(&self) -> Verdict {
-        let claim = self.shared.as_ref().and_then(|shared| shared.claim.as_ref());
+        let claim = self.claim();
         let record = claim.and_then(|claim| claim.recorded(self.grip.id));
         let verdict = recover::end_by_mark(&self.grip, record.as_ref());
         if let (Verdict::Empty(_), Some(claim)) = (&verdict, claim) {
@@ -384,7 +401,7 @@ impl Job {
         self.order(&Order::Release)?;
         let end = self.wait()?;
         let released = matches!(end.verdict, Verdict::Survivors(_)) && end.cause != Cause::KeeperGone;
-        if released {
+        if released || end.was_let_go_unsaid() {
             return Ok(());
         }
         let source = std::io::Error::other("it was over, or ending, already");

@@ -187,6 +187,14 @@ fn remarks(end: &End, program: &str, timeout: Option<Duration>) -> Vec<String> {
     }
     match end.cause {
         Cause::WardenGone => lines.push(format!("{program}: the warden was killed, so the job was ended")),
+        Cause::KeeperGone if end.was_let_go_unsaid() => {
+            lines.push(format!(
+                "{program}: its keeper was killed when it had let the job go, which was not ended"
+            ));
+        }
+        Cause::KeeperGone if matches!(end.verdict, Verdict::Unconfirmed(_)) => {
+            lines.push(format!("{program}: its keeper was killed"));
+        }
         Cause::KeeperGone => lines.push(format!("{program}: its keeper was killed, so the job was ended")),
         Cause::LeaderExited | Cause::Timeout | Cause::Asked | Cause::OwnerGone => {}
     }
@@ -200,14 +208,17 @@ fn remarks(end: &End, program: &str, timeout: Option<Duration>) -> Vec<String> {
     if let Some((members, fate)) = &end.leftovers {
         match fate {
             Fate::Ended => lines.push(format!("{program}: left behind and ended: {}", names(members))),
-            Fate::Released => lines.push(format!("{program}: left behind and let go: {}", names(members))),
-            Fate::EndedByThemselves | Fate::Kept => {}
+            Fate::Released if members.count > 0 => {
+                lines.push(format!("{program}: left behind and let go: {}", names(members)));
+            }
+            Fate::Released | Fate::EndedByThemselves | Fate::Kept => {}
         }
     }
     match &end.verdict {
         Verdict::Survivors(members) if !matches!(end.leftovers, Some((_, Fate::Released))) => {
             lines.push(format!("{program}: could not be ended: {}", names(members)));
         }
+        Verdict::Unconfirmed(_) if end.was_let_go_unsaid() => {}
         Verdict::Unconfirmed(why) => lines.push(format!("{program}: not known whether all is gone: {why}")),
         Verdict::Survivors(_) | Verdict::Empty(_) | Verdict::Refused => {}
     }

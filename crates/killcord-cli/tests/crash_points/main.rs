@@ -30,7 +30,7 @@ mod scenario;
 use cell::Cell;
 use killcord_testkit::claims::{TEN, until};
 use killcord_testkit::victims::{CHOICES, Found, Victim};
-use killcord_testkit::{Host, Scene, Who, campaign, points};
+use killcord_testkit::{Host, Scene, Who, campaign, points, report};
 use plan::{Plan, Task, Tried};
 use round::Round;
 use scenario::Scenario;
@@ -143,6 +143,32 @@ fn what_is_let_go_outlives_an_owner_and_a_warden_that_are_killed_meanwhile() {
     let found: Vec<String> = found.into_iter().flatten().collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
     assert_eq!(tried.into_inner().unwrap().kills(), points.len() * choices.len() * Host::cells().len());
+}
+
+/// It is written down first; whoever hears of the keeper's death finds it there.
+#[test]
+fn what_is_let_go_outlives_a_keeper_that_is_killed_before_it_could_say_so() {
+    let points = ["job.released", "keeper.told_of_release"];
+    let choices: [&[Victim]; 2] = [&[Victim::Keeper], &[Victim::Keeper, Victim::Warden]];
+    let found = in_cells(|_, cell| {
+        let mut faults = Vec::new();
+        for (point, victims) in points.iter().flat_map(|point| choices.map(|victims| (*point, victims))) {
+            let mut round = Round::start(cell, Scenario::Released, Some(point));
+            let paused = round.reach().unwrap();
+            let found = Found::settled(&mut round.nest, Some(&paused));
+            let kill = round.kill(&found, victims, paused);
+            faults.extend(promises::check(&mut round, &kill));
+            let report = report(&round.scene);
+            // The init of a namespace takes all along.
+            let fate = (cell.boundary != "namespace").then_some("released");
+            if report["leftovers"]["fate"].as_str() != fate || report["verdict"]["kind"] == "survivors" {
+                faults.push(format!("{}: {victims:?}: it says {report}", round.name()));
+            }
+        }
+        faults
+    });
+    let found: Vec<String> = found.into_iter().flatten().collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
 /// Its word to go and its death are heard of at once, by a keeper that stands before it has looked for either.

@@ -69,7 +69,7 @@ fn end(round: &mut Round<'_, '_>, kill: &Kill) -> Vec<String> {
     let mut faults = Vec::new();
     let owner_lives = !kill.victims.contains(&Victim::Owner) && round.scenario != Scenario::LosesOwner;
     let lives_by_right = kill.let_go || !kill.hit_a_guard();
-    let limit = round.limit(kill.hit_a_guard(), lives_by_right, kill.half_let_go);
+    let limit = round.limit(kill.hit_a_guard(), lives_by_right);
     let mut alive: Vec<Alive> = Vec::new();
     round.go_on(!kill.hit_a_guard(), kill.since + limit, |round| {
         if owner_lives {

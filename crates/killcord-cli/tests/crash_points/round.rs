@@ -40,8 +40,6 @@ pub(crate) struct Kill {
     pub(crate) nobody_guards: bool,
     /// The job is let go, whoever was killed.
     pub(crate) let_go: bool,
-    /// The keeper was killed while it let go, before the owner was told.
-    pub(crate) half_let_go: bool,
     /// From when on the bound counts.
     pub(crate) since: Instant,
     /// What went wrong in killing.
@@ -123,35 +121,18 @@ impl<'c, 'a> Round<'c, 'a> {
         let nobody_guards = found.nobody_guards(victims);
         let came = |point: &str| trace.contains_key(point);
         let let_go = self.is_let_go(|victim| found.is_left(victim, victims), came);
-        let half_let_go = came("job.released") && !let_go;
         if victims.contains(&Victim::Leader) {
             // It says nothing any more; what it leaves may be kept.
             self.leader_over.get_or_insert_with(Instant::now);
         }
         drop(paused);
-        Kill {
-            victims: victims.to_vec(),
-            leader,
-            nobody_guards,
-            let_go,
-            half_let_go,
-            since: Instant::now(),
-            trouble,
-        }
+        Kill { victims: victims.to_vec(), leader, nobody_guards, let_go, since: Instant::now(), trouble }
     }
 
-    /// Whether the job is let go, with those who are left now. It is when that is written down and the keeper lives, which
-    /// tells the others. With the keeper dead it is what they know: the owner from the end that it was told of, else the
-    /// warden from what it was told, else the next sweep from the record. An init that dies takes all along.
+    /// Whether the job is let go, with those who are left now: it is for everybody as soon as that is written down. An init
+    /// that dies takes all along.
     fn is_let_go(&self, lives: impl Fn(Victim) -> bool, came: impl Fn(&str) -> bool) -> bool {
-        match () {
-            () if !came("job.released") => false,
-            () if lives(Victim::Keeper) => true,
-            () if self.cell.boundary == "namespace" => false,
-            () if lives(Victim::Owner) => came("keeper.told_the_end"),
-            () if lives(Victim::Warden) => came("keeper.told_of_release"),
-            () => true,
-        }
+        came("job.released") && (self.cell.boundary != "namespace" || lives(Victim::Keeper))
     }
 
     /// After a run that did not come to the point: it has ended, at least.
@@ -172,18 +153,17 @@ impl<'c, 'a> Round<'c, 'a> {
         }
         // Its guards may have been killed by the scenario.
         self.cell.state.sweep(&[]);
-        let limit = self.limit(true, true, false);
+        let limit = self.limit(true, true);
         let ended = self.nest.wait_empty(limit).map_err(|e| format!("{}: abandoned: {e}", self.name()));
         self.cell.state.sweep(&[]);
         ended.map(|_| ())
     }
 
-    /// How long it may take until nothing is left: two seconds when a guard was killed, and what lives by right. An owner
-    /// whose keeper was killed while it let go waits in vain for the warden, which answers for that job no more.
-    pub(crate) fn limit(&self, hit_a_guard: bool, let_go: bool, half_let_go: bool) -> Duration {
+    /// How long it may take until nothing is left: two seconds when a guard was killed, and what lives by right.
+    pub(crate) fn limit(&self, hit_a_guard: bool, let_go: bool) -> Duration {
         let bound = if hit_a_guard { Duration::from_secs(2) } else { Duration::from_secs(5) };
         let leaf = if let_go && self.scenario == Scenario::Released { 2000 } else { 0 };
-        bound + Duration::from_millis(leaf + if half_let_go { 2500 } else { 0 })
+        bound + Duration::from_millis(leaf)
     }
 
     /// Does what the scenario has to be done next, if it is time for that.

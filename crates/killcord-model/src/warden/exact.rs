@@ -124,7 +124,8 @@ fn the_owners_end_gives_the_keepers_their_time_and_then_their_death() {
 fn a_released_jobs_orphans_are_nobodys() {
     let mut w = after(Event::Released(A));
     assert_eq!(w.orphans(), Orphans::OfAnybody);
-    assert_eq!(w.step(Event::KeeperLost(A), at(1)), [Effect::Forget(A)]);
+    let told = [Effect::Tell(A, Sight::Unknown), Effect::Forget(A)];
+    assert_eq!(w.step(Event::KeeperLost(A), at(1)), told);
     assert_eq!(w.orphans(), Orphans::OfAnybody);
     // A keeper that is done has left nobody.
     let mut w = after(Event::Released(A));

@@ -98,6 +98,12 @@ impl Reading {
         }
     }
 
+    /// One record once more, as it stands now; its file has this name.
+    pub(crate) fn job_now(&self, name: &OsStr) -> Option<Job> {
+        let list = files::open_directory_at(self.dir.as_fd(), JOBS.as_ref()).ok()?;
+        record_of(list.as_fd(), name).ok().map(|(_, record)| record)
+    }
+
     /// The jobs' records, each of which may be unreadable.
     ///
     /// # Errors

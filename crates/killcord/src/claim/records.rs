@@ -39,6 +39,11 @@ impl Claim {
         record::decode(&text).ok()
     }
 
+    /// Whether a job was let go, by the last word of its keeper, which is dead or has nothing more to say.
+    pub(crate) fn was_let_go(&self, job: JobId) -> bool {
+        self.recorded(job).is_some_and(|record| record.state == record::State::Released)
+    }
+
     /// Strikes out a job, which has been seen empty or never ran.
     pub(crate) fn forget(&self, job: JobId) -> io::Result<()> {
         files::unlink_at(self.jobs.as_fd(), job.to_string().as_ref())?;

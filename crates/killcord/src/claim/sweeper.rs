@@ -5,7 +5,7 @@ mod background;
 pub(crate) use background::{in_background, is_ours};
 
 use super::make::discard;
-use super::read::{Reading, claims};
+use super::read::{Reading, claims, seen};
 use super::{JOBS, Root, TRASH, is_made, make, traces};
 use crate::error::Error;
 use crate::hooks;
@@ -13,7 +13,7 @@ use crate::numbers;
 use crate::service;
 use killcord_model::id::JobId;
 use killcord_model::record::{Job, Place, State};
-use killcord_model::sweep::{self, JobsProof, LeaseProof, OwnerProof, Reason, Traces, Verdict};
+use killcord_model::sweep::{self, JobsProof, KeeperProof, LeaseProof, OwnerProof, Reason, Traces, Verdict};
 use killcord_sys::os::{AsFd, OsStrExt};
 use killcord_sys::{clock, files, remove};
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,6 +62,8 @@ struct Standing {
     id: JobId,
     record: Job,
     proof: JobsProof,
+    /// Whether nobody answers for it any more, and it was not let go.
+    left: bool,
 }
 
 /// What is to be done with a claim.
@@ -75,11 +77,13 @@ enum Finding {
 
 struct Sweep<'a, F: FnMut(&Swept)> {
     root: &'a Root,
+    /// The claim that this sweep is a guard of, if it is one: what its dead keepers left is for it to end.
+    own: Option<&'a OsStr>,
     here: Place,
     options: Options,
     until: Option<Duration>,
     swept: Swept,
-    /// The jobs of owners and guards that live, and those that were let go and run: whatever another claim says of
+    /// The jobs of owners and guards that live but for what dead keepers left, and those that were let go and run: whatever another claim says of
     /// them, they are not touched.
     living: BTreeSet<JobId>,
     /// And what they are tagged with.
@@ -87,8 +91,8 @@ struct Sweep<'a, F: FnMut(&Swept)> {
     progress: F,
 }
 
-/// Sweeps this user's state directory, or the named one: ends what is left of jobs whose owner, warden and keeper are
-/// all proven dead, and removes the claims of dead owners without running jobs. It goes on after each error. After
+/// Sweeps this user's state directory, or the named one: ends what is left of jobs whose owner and keeper are proven
+/// dead and that were not let go, and removes the claims of dead owners without guards and running jobs. It goes on after each error. After
 /// each claim `progress` is told how far it is.
 ///
 /// # Errors
@@ -96,17 +100,17 @@ struct Sweep<'a, F: FnMut(&Swept)> {
 pub fn sweep(state: Option<&Path>, options: Options, progress: impl FnMut(&Swept)) -> crate::Result<Swept> {
     crate::error::supported()?;
     match Root::existing(state)? {
-        Some(root) => Sweep::new(&root, options, progress).run(),
+        Some(root) => Sweep::new(&root, None, options, progress).run(),
         None => Ok(Swept { complete: true, ..Swept::default() }),
     }
 }
 
 impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
-    fn new(root: &'a Root, options: Options, progress: F) -> Self {
+    fn new(root: &'a Root, own: Option<&'a OsStr>, options: Options, progress: F) -> Self {
         let until = options.within.map(|within| clock::now() + within);
         let (living, living_tags) = (BTreeSet::new(), BTreeSet::new());
         let (here, swept) = (numbers::place(), Swept::default());
-        Self { root, here, options, until, swept, living, living_tags, progress }
+        Self { root, own, here, options, until, swept, living, living_tags, progress }
     }
 
     fn run(mut self) -> crate::Result<Swept> {
@@ -151,7 +155,7 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
         if reading.is_bare() {
             return self.remove_bare(name);
         }
-        match self.look(&reading) {
+        match self.look(name, &reading) {
             Finding::Decided(Verdict::Remove) => self.remove(name, &reading),
             // What was read was just being removed by somebody else.
             _ if self.is_gone(name) => {}
@@ -166,7 +170,7 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
     }
 
     /// Decides about a claim.
-    fn look(&mut self, reading: &Reading) -> Finding {
+    fn look(&mut self, name: &OsStr, reading: &Reading) -> Finding {
         let (owner, lease) = (reading.owner, reading.lease());
         let mut standings = Vec::new();
         let mut all = JobsProof::Over;
@@ -179,14 +183,18 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
         });
         for (file, read) in listed {
             match read {
-                Ok((id, record)) if answered_for => self.lives(id, &record),
                 Ok((id, record)) => {
+                    let left = self.is_left(name, reading, &file, &record);
+                    if answered_for && !left {
+                        self.lives(id, &record);
+                        continue;
+                    }
                     let proof = self.standing(id, &record);
                     if record.state == State::Released && proof == JobsProof::Running {
                         self.lives(id, &record);
                     }
                     all = sweep::both(all, proof);
-                    standings.push(Standing { id, record, proof });
+                    standings.push(Standing { id, record, proof, left });
                 }
                 // Struck out while we were reading.
                 Err(_) if answered_for => {}
@@ -196,9 +204,9 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
                 }
             }
         }
-        let to_end = |s: &Standing| s.proof == JobsProof::Running && sweep::may_end(&s.record, owner, lease);
+        let to_end = |s: &Standing| s.proof == JobsProof::Running && s.left;
         let verdict = sweep::verdict(owner, lease, all);
-        if verdict == Verdict::Keep(Reason::JobRunning) && standings.iter().any(to_end) {
+        if standings.iter().any(to_end) {
             let (to_end, others): (Vec<_>, Vec<_>) = standings.into_iter().partition(to_end);
             let unread = if unreadable.is_some() { JobsProof::Unknown } else { JobsProof::Over };
             return Finding::Leftovers(to_end, others.iter().map(|s| s.proof).fold(unread, sweep::both));
@@ -213,6 +221,28 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
             (Verdict::Keep(Reason::Unknown), Some(why)) => Finding::Unreadable(why),
             (verdict, _) => Finding::Decided(verdict),
         }
+    }
+
+    /// Whether nobody answers for a job any more that was not let go.
+    fn is_left(&self, name: &OsStr, reading: &Reading, file: &OsStr, record: &Job) -> bool {
+        let (owner, lease) = (reading.owner, reading.lease());
+        let ours = self.own == Some(name);
+        let may = |record: &Job, keeper| {
+            sweep::may_end(record, owner, lease, keeper)
+                || (ours && sweep::has_lost_its_keeper(record, keeper))
+        };
+        // All guards are dead where the lease is free, and the record was read behind that.
+        if may(record, KeeperProof::Unknown) {
+            return true;
+        }
+        let keeper = |record: &Job| {
+            let seen = record.keeper.map_or(sweep::Seen::Unknown, |keeper| seen(keeper.pid));
+            sweep::keeper(record, &self.here, seen)
+        };
+        // The keeper may have let it go before it died, and behind what was read: what is read now is its last word.
+        let proof = keeper(record);
+        may(record, proof)
+            && reading.job_now(file).is_some_and(|now| now.keeper == record.keeper && may(&now, proof))
     }
 
     fn lives(&mut self, id: JobId, record: &Job) {
@@ -242,7 +272,7 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
     fn end_leftovers(&mut self, name: &OsStr) {
         // It was let go meanwhile: what was true of it may be so no more.
         let Ok(reading) = Reading::of(self.root, name, &self.here) else { return };
-        match self.look(&reading) {
+        match self.look(name, &reading) {
             Finding::Leftovers(standings, others) => {
                 let (ended, stay): (Vec<_>, Vec<_>) =
                     standings.iter().partition(|standing| self.may_be_touched(standing));
@@ -261,11 +291,12 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
             Finding::Decided(_) | Finding::Unreadable(_) => {}
         }
         hooks::point("sweep.ended_jobs");
-        match self.look(&reading) {
+        match self.look(name, &reading) {
             Finding::Decided(Verdict::Remove) => self.remove(name, &reading),
             Finding::Decided(Verdict::Keep(reason)) => self.keep(name, reason),
             Finding::Unreadable(why) => self.keep_unreadable(name, &why),
-            Finding::Leftovers(..) => self.keep(name, Reason::JobRunning),
+            // Of a job that has left something, so that there is no proof of its end.
+            Finding::Leftovers(..) => self.keep_running(name, &reading),
         }
     }
 
@@ -345,6 +376,14 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
         if self.swept.stays.len() < DESCRIBED {
             self.swept.stays.push((self.root.path.join(name), reason));
         }
+    }
+
+    fn keep_running(&mut self, name: &OsStr, reading: &Reading) {
+        let reason = match sweep::verdict(reading.owner, reading.lease(), JobsProof::Running) {
+            Verdict::Keep(reason) => reason,
+            Verdict::Remove => Reason::JobRunning,
+        };
+        self.keep(name, reason);
     }
 
     /// That it stays is no failure: nothing of it is proven dead.

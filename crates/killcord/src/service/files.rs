@@ -341,6 +341,9 @@ pub(super) fn exit(finished: &crate::session::Finished) -> Exit {
         (Cause::Timeout, _) => "its time was up".to_owned(),
         (Cause::Asked, _) => "stopped".to_owned(),
         (Cause::WardenGone, _) => "its warden was killed, and it was ended with it".to_owned(),
+        (Cause::KeeperGone, _) if finished.end.was_let_go_unsaid() => {
+            "its keeper was killed when it had let it go, and it was not ended".to_owned()
+        }
         (Cause::KeeperGone, _) => "its keeper was killed, and it was ended with it".to_owned(),
         (Cause::OwnerGone, _) => OWNER_KILLED.to_owned(),
         (Cause::LeaderExited, Some(ExitStatus::Code(code))) => format!("exited with {code}"),

@@ -11,6 +11,7 @@ use crate::recover;
 use crate::service::Attendant;
 use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::ladder::{Ladder, Signal};
+use killcord_model::record::State;
 use killcord_model::spec::{Bytes, Request, Session, Spec};
 use killcord_model::status::ExitStatus;
 use killcord_model::verdict::{Cause, End, Verdict};
@@ -316,7 +317,7 @@ impl Runner {
     fn hear_warden(&mut self) -> Option<Outcome> {
         match self.owner.as_ref().map(Link::hear) {
             Some(Heard::Message(FromWarden::KeeperLost { verdict, .. })) => {
-                Some(Outcome::KeeperLost(Some(verdict)))
+                Some(self.last_word().unwrap_or(Outcome::KeeperLost(Some(verdict))))
             }
             // The keeper sees that as well, ends the job, and says so on the cord.
             Some(Heard::Closed) => {
@@ -324,6 +325,21 @@ impl Runner {
                 None
             }
             Some(Heard::Nothing) | None => None,
+        }
+    }
+
+    /// The end that a keeper had reported before it was killed. A dead one says no more, so that it is there.
+    fn last_word(&mut self) -> Option<Outcome> {
+        loop {
+            let ready = poll::wait([(Some(self.job.as_fd()), Interest::Read)], Some(Duration::ZERO));
+            if !ready.is_ok_and(|[ready]| ready) {
+                return None;
+            }
+            match self.hear_keeper() {
+                None => {}
+                Some(Outcome::Ended(end)) => return Some(Outcome::Ended(end)),
+                Some(Outcome::KeeperLost(_)) => return None,
+            }
         }
     }
 
@@ -412,22 +428,31 @@ impl Runner {
     }
 
     /// The keeper is gone without a last word. The warden ends what it left; when that is gone as well,
-    /// everything has come to us.
+    /// everything has come to us. What the keeper had let go, which it writes down first, nobody ends.
     fn recover(&mut self, known: Option<Verdict>) -> End {
         hooks::point("owner.lost_keeper");
-        // Whether it worked is what follows.
-        let _ = self.job.grip.kill_cgroup();
-        let verdict = known
-            .or_else(|| self.wait_for_warden())
-            .unwrap_or_else(|| recover::end_what_came_to_us(&self.job.grip, &self.spare, &self.signals));
-        // The init of a namespace dies with the warden, as the kernel has it.
-        let with_warden = self.owner.is_none() && self.job.grip.boundary == Some(Boundary::Namespace);
-        let cause = if with_warden { Cause::WardenGone } else { Cause::KeeperGone };
+        let boundary = self.job.grip.boundary.unwrap_or(Boundary::Group);
+        let record = self.claim.as_ref().and_then(|claim| claim.recorded(self.job.grip.id));
+        let let_go = record.as_ref().is_some_and(|record| record.state == State::Released);
+        // An init takes all of the job along, let go or not.
+        let end = if let_go && boundary != Boundary::Namespace {
+            End::let_go_unsaid(boundary)
+        } else {
+            // Without a record only the warden knows that it was not let go. Whether it worked is what follows.
+            let _ = record.map(|_| self.job.grip.kill_cgroup());
+            let verdict = known
+                .or_else(|| self.wait_for_warden())
+                .unwrap_or_else(|| recover::end_what_came_to_us(&self.job.grip, &self.spare, &self.signals));
+            // The init of a namespace dies with the warden, as the kernel has it.
+            let with_warden = self.owner.is_none() && self.job.grip.boundary == Some(Boundary::Namespace);
+            let cause = if with_warden { Cause::WardenGone } else { Cause::KeeperGone };
+            End::unguarded(cause, boundary, verdict)
+        };
         End {
             status: self.exited.or(Some(ExitStatus::Signal(signals::SIGKILL))),
             duration: clock::now().saturating_sub(self.started),
             notes: self.job.grip.notes.clone(),
-            ..End::unguarded(cause, self.job.grip.boundary.unwrap_or(Boundary::Group), verdict)
+            ..end
         }
     }
 

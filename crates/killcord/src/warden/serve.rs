@@ -253,7 +253,7 @@ impl Warden {
                         (Some(job), Change::Exited(0)) => ends.push(Event::KeeperDone(job)),
                         (Some(job), _) => {
                             hooks::point("warden.lost_keeper");
-                            ends.push(Event::KeeperLost(job));
+                            ends.extend(self.lost(job));
                         }
                         (None, _) if self.spare.as_ref().is_some_and(|s| s.keeper() == pid) => {
                             self.spare = None;
@@ -320,12 +320,18 @@ impl Warden {
         }
     }
 
+    /// A keeper was killed. It writes down first that it lets a job go, and may not have come to tell us.
+    fn lost(&self, job: JobId) -> impl Iterator<Item = Event> + use<> {
+        let let_go = self.claim.as_ref().is_some_and(|claim| claim.was_let_go(job));
+        let_go.then_some(Event::Released(job)).into_iter().chain([Event::KeeperLost(job)])
+    }
+
     /// Signals our unreaped child. A keeper that is no child of ours any more, whoever reaped it, is not signalled:
     /// the number may be another's.
     fn signal_keeper(&self, job: JobId, signal: i32, events: &mut VecDeque<Event>) {
         let Some(ward) = self.wards.get(&job) else { return };
         if child::peek(ward.keeper).is_err() {
-            events.push_back(Event::KeeperLost(job));
+            events.extend(self.lost(job));
         } else {
             // One that has just ended is reaped next.
             let _ = child::signal(ward.keeper, signal);

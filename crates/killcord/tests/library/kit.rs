@@ -106,7 +106,12 @@ pub(crate) struct Guards {
 
 impl Guards {
     pub(crate) fn of(job: &Job) -> Self {
-        let leader = procs::stat(job.pid().unwrap()).expect("the leader is gone");
+        Self::above(job.pid().unwrap())
+    }
+
+    /// The same by the number of the leader.
+    pub(crate) fn above(leader: u32) -> Self {
+        let leader = procs::stat(leader).expect("the leader is gone");
         let keeper = PinnedProcess::open(leader.parent, |s| s.comm == "killcord-keeper").expect("no keeper");
         let above = keeper.stat().expect("the keeper is gone").parent;
         let warden = PinnedProcess::open(above, |s| s.comm == "killcord-warden").expect("no warden");
@@ -118,4 +123,9 @@ impl Guards {
 pub(crate) fn timed<T>(what: impl FnOnce() -> T) -> (T, Duration) {
     let begun = Instant::now();
     (what(), begun.elapsed())
+}
+
+/// Whether whoever starts here has no audit session yet, so that a job can get one.
+pub(crate) fn taggable() -> bool {
+    std::fs::read_to_string("/proc/self/loginuid").is_ok_and(|uid| uid.trim() == u32::MAX.to_string())
 }

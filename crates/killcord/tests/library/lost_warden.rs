@@ -4,7 +4,7 @@
 //! waits for ever. With the keepers killed as well, the owner ends what can be told to be of the job, and says that
 //! this is what it did.
 
-use crate::kit::{BOUND, Guards, SOON, boundaries, command, ms, owner_of, script, timed, trials};
+use crate::kit::{BOUND, Guards, SOON, boundaries, command, ms, owner_of, script, taggable, timed, trials};
 use killcord::{Boundary, Cause, Error, Owner, Stdio, Verdict};
 use killcord_testkit::{Scene, Signal, bin};
 use std::time::Duration;
@@ -104,11 +104,6 @@ fn warden_and_keeper_killed_leave_nothing_that_has_the_jobs_name() {
         assert!(if exact { confirmed } else { said }, "{boundary}: {end:?}");
         assert!(owner.command("true").spawn().unwrap().wait().unwrap().success(), "{boundary}");
     }
-}
-
-/// Whether whoever starts here has no audit session yet, so that a job can get one.
-fn taggable() -> bool {
-    std::fs::read_to_string("/proc/self/loginuid").is_ok_and(|uid| uid.trim() == u32::MAX.to_string())
 }
 
 fn many_threads_start_jobs_while_wardens_die() {

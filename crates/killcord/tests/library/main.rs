@@ -15,6 +15,7 @@
 mod adopt;
 mod at_most_once;
 mod cancel;
+mod caretaker;
 mod contained;
 mod examples;
 mod flood;
@@ -40,6 +41,7 @@ fn main() {
         adopt::trials(),
         at_most_once::trials(),
         cancel::trials(),
+        caretaker::trials(),
         contained::trials(),
         examples::trials(),
         flood::trials(),

@@ -1,7 +1,7 @@
 //! The hosts that the tests kill: this executable in a role. Each process of them ends by an alarm.
 
 use crate::kit::{Guards, ROLE, SOON};
-use crate::{at_most_once, flood, host, uncontained};
+use crate::{at_most_once, caretaker, flood, host, uncontained};
 use killcord::{Boundary, Choice, Error, Job, Ladder, Owner};
 use killcord_sys::fixture;
 use killcord_testkit::{Signal, bin, life};
@@ -37,7 +37,7 @@ fn stubborn(owner: &Owner) -> Job {
 }
 
 /// Waits until so many processes of the scene are there.
-fn wait_recorded(n: usize) {
+pub(crate) fn wait_recorded(n: usize) {
     let ids = dir().join("ids");
     let deadline = life::now_ms() + SOON.as_millis() as u64;
     while std::fs::read_to_string(&ids).unwrap().lines().count() < n {
@@ -83,6 +83,7 @@ pub(crate) fn play() {
         "crowded" => at_most_once::crowded(),
         "undisturbed" => host::undisturbed(),
         "quiet" => host::quiet(),
+        "two jobs" => caretaker::two_jobs(&argument(1)),
         other => assert!(flood::play(other), "no role {other:?}"),
     }
     std::process::exit(0);

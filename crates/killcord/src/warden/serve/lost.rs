@@ -82,7 +82,8 @@ impl Warden {
         let boundary = self.wards.get(&job).map(|w| w.held.boundary());
         let by_mark = self.decisions.orphans() == Orphans::OfAnybody;
         match (sight, boundary) {
-            (Sight::Empty, Some(Boundary::Namespace)) => Verdict::Empty(Evidence::NamespaceReaped),
+            // The keeper was the init, and is reaped.
+            (_, Some(Boundary::Namespace)) => Verdict::Empty(Evidence::NamespaceReaped),
             (Sight::Empty, _) if by_mark => Verdict::Empty(Evidence::NobodyTagged),
             (Sight::Empty, Some(Boundary::Cgroup)) => Verdict::Empty(Evidence::Unpopulated),
             (Sight::Empty, _) => Verdict::Empty(Evidence::NoChildLeft),
