@@ -317,7 +317,9 @@ fn heavy_a_job_ends_though_its_keeper_is_stopped_again_and_again_when_the_owner_
                 while !over.load(Ordering::Relaxed)
                     && Instant::now() < until
                     && keeper.kill(Signal::STOP).is_ok()
-                {}
+                {
+                    std::hint::spin_loop();
+                }
             });
             until(SOON, "stopped", || keeper.stat().is_some_and(|stat| stat.state == 'T'));
             stage.kill(&[Owner]);
