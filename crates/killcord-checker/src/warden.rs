@@ -75,8 +75,14 @@ impl World {
                 }
             }
             Deed::Do(Effect::KillKeeper(name)) => self.keeper_ended(setting, index(name), Life::Killed),
-            // A spare has no job, and nobody calls from outside.
-            Deed::Do(Effect::Forget(_) | Effect::ForkSpare | Effect::EndSpare | Effect::EndJob { .. }) => {}
+            // A spare has no job, nobody calls from outside, and nobody stops a keeper.
+            Deed::Do(
+                Effect::Forget(_)
+                | Effect::ForkSpare
+                | Effect::EndSpare
+                | Effect::EndJob { .. }
+                | Effect::ContinueKeeper(_),
+            ) => {}
         }
     }
 

@@ -6,9 +6,9 @@
 //! at the same instant the kernel ends a namespace, and elsewhere the leader; the rest waits for a sweep, which
 //! is not here yet: that it is left is asserted, so that nobody promises more.
 //!
-//! A keeper that is stopped when its owner is killed holds its job's end up until the warden's patience is over, 3 s;
-//! a stopped warden holds up nothing. Not promised: an end while the owner of a stopped keeper lives, or while both
-//! guards are stopped.
+//! A keeper that is stopped is continued by its warden half a second later, so that much later come an order, a timeout,
+//! and the owner's death. Who stops it again and again holds its job's end up until the warden's patience is over, 3 s after
+//! the owner's death; a stopped warden holds up nothing. Not promised: an end while both guards are stopped.
 //!
 //! Several victims are stopped first, so that none acts upon the end of another: as good as the same instant.
 
@@ -18,15 +18,21 @@
     reason = "a panic is how a test fails, in its helper functions too"
 )]
 
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use killcord_testkit::claims::until;
 use killcord_testkit::{
-    Corner, Emptied, Guards, Host, Killcord, Nest, Pinned, PinnedProcess, Scene, Signal, Who, bin,
-    in_every_cell, report,
+    Corner, Emptied, Guards, Host, Killcord, Need, Nest, Pinned, PinnedProcess, Scene, Signal, Who, bin,
+    in_every_cell, report, skip,
 };
 
 const SOON: Duration = Duration::from_secs(10);
 const TWO: Duration = Duration::from_secs(2);
+/// After so long a warden continues a stopped keeper.
+const CONTINUED: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victim {
@@ -154,7 +160,7 @@ fn row(victims: &[Victim]) {
         stage.wait_gone(&MEMBERS, TWO);
         let all = stage.nest.wait_empty(TWO.saturating_sub(killed.elapsed()));
         let all = all.unwrap_or_else(|e| panic!("{victims:?} {who:?} {boundary}: {e}"));
-        assert_eq!(stage.corner.leaves(), Vec::<std::path::PathBuf>::new(), "{victims:?} {who:?}");
+        assert_eq!(stage.corner.leaves(), Vec::<PathBuf>::new(), "{victims:?} {who:?}");
         if !victims.contains(&Owner) {
             says_what_happened(&stage, &all, boundary, victims);
         }
@@ -178,7 +184,7 @@ fn row_of_group(victims: &[Victim]) {
             stage.clear();
         } else {
             stage.members.kill(Signal::KILL);
-            std::fs::rename(stage.scene.path("ids"), stage.scene.path("ids.over")).unwrap();
+            fs::rename(stage.scene.path("ids"), stage.scene.path("ids.over")).unwrap();
             let all = stage.nest.wait_empty(SOON).unwrap();
             says_what_happened(&stage, &all, "group", victims);
         }
@@ -231,16 +237,101 @@ fn all_three_are_killed_at_once() {
 }
 
 #[test]
-fn a_stopped_keeper_is_ended_by_the_warden_when_the_owner_is_killed() {
+fn a_stopped_keeper_goes_on_and_ends_its_job_when_the_owner_is_killed() {
     in_every_cell(|who, boundary| {
         let mut stage = Stage::set(who, boundary);
         stage.keeper.kill(Signal::STOP).unwrap();
         stage.kill(&[Owner]);
         let killed = Instant::now();
+        stage.wait_gone(&MEMBERS, CONTINUED + TWO);
+        stage.nest.wait_empty((CONTINUED + TWO).saturating_sub(killed.elapsed())).unwrap();
+        assert_eq!(stage.corner.leaves(), Vec::<PathBuf>::new());
+    });
+}
+
+/// A cgroup in which nothing runs.
+struct Freezer(PathBuf);
+
+impl Freezer {
+    /// `None` where the kernel has no such thing.
+    fn new(scene: &Scene, boundary: &str) -> Option<Self> {
+        let name = format!("freezer-{boundary}-{}", scene.dir().file_name()?.to_string_lossy());
+        let dir = Host::get().cgroup_dir()?.join(name);
+        fs::create_dir(&dir).ok()?;
+        let freezer = Self(dir);
+        fs::write(freezer.0.join("cgroup.freeze"), "1").ok()?;
+        Some(freezer)
+    }
+
+    /// Freezes a process; returns when the kernel says that it is.
+    fn take(&self, process: &PinnedProcess) {
+        fs::write(self.0.join("cgroup.procs"), process.pid.to_string()).unwrap();
+        until(SOON, "frozen", || {
+            let events = fs::read_to_string(self.0.join("cgroup.events")).unwrap();
+            events.contains("populated 1") && events.contains("frozen 1")
+        });
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        let _ = fs::write(self.0.join("cgroup.freeze"), "0");
+        let deadline = Instant::now() + TWO;
+        while fs::remove_dir(&self.0).is_err() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Frozen, and not stopped: no signal has it go on.
+#[test]
+fn a_keeper_that_cannot_run_is_killed_by_the_warden_when_the_owner_is() {
+    let need = Need::Cgroup(Who::Root);
+    if !Host::get().has(need) {
+        skip!(need);
+    }
+    in_every_cell(|who, boundary| {
+        let mut stage = Stage::set(who, boundary);
+        let Some(freezer) = Freezer::new(&stage.scene, boundary) else {
+            skip!(Need::Other("cgroup.freeze"));
+        };
+        freezer.take(&stage.keeper);
+        stage.kill(&[Owner]);
+        let killed = Instant::now();
         stage.wait_gone(&MEMBERS, Duration::from_millis(3500));
         stage.nest.wait_empty(Duration::from_millis(3500).saturating_sub(killed.elapsed())).unwrap();
-        assert_eq!(stage.corner.leaves(), Vec::<std::path::PathBuf>::new());
+        assert_eq!(stage.corner.leaves(), Vec::<PathBuf>::new());
     });
+}
+
+/// Each time it is continued it may run a little before it is stopped again, or not at all: it ends its job late, or is
+/// ended by the warden.
+#[test]
+fn heavy_a_job_ends_though_its_keeper_is_stopped_again_and_again_when_the_owner_is_killed() {
+    for (who, boundary) in Host::cells().into_iter().filter(|(who, _)| *who == Who::here()[0]) {
+        let mut stage = Stage::set(who, boundary);
+        let (keeper, over) = (&stage.keeper, AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let until = Instant::now() + SOON;
+                while !over.load(Ordering::Relaxed)
+                    && Instant::now() < until
+                    && keeper.kill(Signal::STOP).is_ok()
+                {
+                    std::hint::spin_loop();
+                }
+            });
+            until(SOON, "stopped", || keeper.stat().is_some_and(|stat| stat.state == 'T'));
+            stage.kill(&[Owner]);
+            stage.members.wait_gone(Duration::from_millis(3500)).unwrap_or_else(|left| {
+                over.store(true, Ordering::Relaxed);
+                panic!("{boundary}: {left:?} live")
+            });
+            over.store(true, Ordering::Relaxed);
+        });
+        stage.nest.wait_empty(TWO).unwrap();
+        assert_eq!(stage.corner.leaves(), Vec::<PathBuf>::new());
+    }
 }
 
 #[test]
@@ -254,28 +345,60 @@ fn a_stopped_warden_holds_up_nothing_when_the_owner_is_killed() {
         // It is all that is left, and ends as soon as it can.
         stage.warden.kill(Signal::CONT).unwrap();
         stage.nest.wait_empty(TWO).unwrap();
-        assert_eq!(stage.corner.leaves(), Vec::<std::path::PathBuf>::new());
+        assert_eq!(stage.corner.leaves(), Vec::<PathBuf>::new());
     }
 }
 
-/// While the owner lives nobody takes the place of a keeper that is stopped: no order and no timeout is heard. That it is so
-/// is asserted, so that nobody promises more.
 #[test]
-fn an_order_waits_for_a_stopped_keeper_whose_owner_lives() {
+fn an_order_reaches_a_stopped_keeper_whose_owner_lives() {
     for (who, boundary) in Host::cells() {
         let mut stage = Stage::set(who, boundary);
+        // The second time as well: each stop is answered.
+        for _ in 0..2 {
+            stage.keeper.kill(Signal::STOP).unwrap();
+            let goes_on = || stage.keeper.stat().is_some_and(|stat| stat.state != 'T');
+            until(SOON, "stopped", || !goes_on());
+            until(CONTINUED + TWO, "the keeper goes on", goes_on);
+        }
         stage.keeper.kill(Signal::STOP).unwrap();
         stage.nest.program.kill(Signal::TERM).unwrap();
         // All of them end on TERM at once.
-        let left = stage.members.wait_gone(Duration::from_secs(1)).unwrap_err();
-        assert_eq!(left.len(), MEMBERS.len(), "{who:?} {boundary}: {left:?}");
-        stage.keeper.kill(Signal::CONT).unwrap();
-        stage.wait_gone(&MEMBERS, TWO);
+        stage.wait_gone(&MEMBERS, CONTINUED + TWO);
         assert_eq!(stage.nest.wait_empty(TWO).unwrap().code, 143, "{who:?} {boundary}");
     }
 }
 
-/// And nobody ends the job of a dead owner while warden and keeper are both stopped.
+/// The shortest way to get rid of one's timeout. In a namespace the keeper is the init, whom nobody inside can stop.
+#[test]
+fn a_job_that_stops_its_keeper_has_its_timeout_all_the_same() {
+    in_every_cell(|who, boundary| {
+        let scene = Scene::new();
+        let corner = if boundary == "cgroup" { Corner::new(&scene) } else { Corner::nowhere() };
+        let mut command = Killcord::new(env!("CARGO_BIN_EXE_killcord")).run(&scene, who, boundary);
+        // It says so when it has seen it; whoever looks too late tries again.
+        let stop = match boundary {
+            "namespace" => "kill -STOP $PPID",
+            _ => "until kill -STOP $PPID; grep -q '^State:.T' /proc/$PPID/status; do :; done",
+        };
+        let script = format!("{stop}; echo stopped; exec \"$0\" leaf 60");
+        command.args(["--timeout", "1", "--", "sh", "-c", &script]).arg(bin("kc-leaf"));
+        let begun = Instant::now();
+        let mut nest = Nest::start_in(&corner, &command);
+        nest.running().stdout.expect("stopped\n", SOON).unwrap();
+        if boundary == "namespace" {
+            let keeper = Guards::find(nest.program.pid, SOON).keeper.unwrap();
+            assert_ne!(keeper.stat().unwrap().state, 'T', "an init is stopped from inside");
+        }
+        let bound = Duration::from_secs(1) + CONTINUED + TWO;
+        let all = nest.wait_empty(bound.saturating_sub(begun.elapsed()));
+        let all = all.unwrap_or_else(|e| panic!("{who:?} {boundary}: {e}"));
+        assert_eq!(all.code, 124, "{who:?} {boundary}: {all:?}");
+        scene.wait_gone(Duration::ZERO).unwrap();
+    });
+}
+
+/// Nobody ends the job of a dead owner while warden and keeper are both stopped. That it is so is asserted, so that nobody
+/// promises more.
 #[test]
 fn nobody_acts_while_keeper_and_warden_are_stopped() {
     for (who, boundary) in Host::cells().into_iter().filter(|(who, _)| *who == Who::here()[0]) {

@@ -1,8 +1,8 @@
 //! What the warden decides: it is where keepers are born, and the second line behind them.
 //!
 //! It ends nothing as long as the keepers do their work. When a keeper is killed, its orphans come to
-//! the warden (which is their next subreaper), and the warden ends them; when the owner is gone and a
-//! keeper does not finish in time, because somebody stopped it, the warden ends the keeper too.
+//! the warden (which is their next subreaper), and the warden ends them; a keeper that somebody stopped is
+//! continued; and when the owner is gone and a keeper does not finish in time, the warden ends the keeper too.
 
 use crate::id::JobId;
 use crate::job::Sight;
@@ -15,6 +15,10 @@ use std::time::Duration;
 pub const KEEPERS_HAVE: Duration =
     Duration::from_millis(SHORT_GRACE.as_millis() as u64 + LOOK.as_millis() as u64 + 500);
 
+/// How long a keeper stays stopped before it is continued: a stopped one hears no order and no timer. Whoever stops several
+/// guards to kill them in one instant is done by then.
+pub const CONTINUE_AFTER: Duration = Duration::from_millis(500);
+
 /// What the warden sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Event {
@@ -26,6 +30,8 @@ pub enum Event {
     KeeperDone(JobId),
     /// The keeper was killed, or failed.
     KeeperLost(JobId),
+    /// Somebody has stopped the keeper.
+    KeeperStopped(JobId),
     /// Another child was reaped.
     Changed,
     /// The answer to [`Effect::Look`] for this job.
@@ -64,6 +70,8 @@ pub enum Effect {
     Forget(JobId),
     /// End a keeper that did not finish.
     KillKeeper(JobId),
+    /// Continue a keeper that was stopped.
+    ContinueKeeper(JobId),
     /// Have the keeper end its job.
     EndJob {
         /// The job.
@@ -125,6 +133,9 @@ enum Ward {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Warden {
     jobs: BTreeMap<JobId, Ward>,
+    /// When these are continued: their keepers are there, and were stopped. One that somebody else continues stays here,
+    /// since whoever does that and stops it again must not begin the time anew; to one that runs it is nothing.
+    stopped: BTreeMap<JobId, Time>,
     owner_gone: Option<Time>,
     retired: bool,
     /// A caretaker of a released job was killed: its orphans cannot be told from others by parentage.
@@ -183,7 +194,7 @@ impl Warden {
             Ward::Lost { again, give_up } => Some((*again).min(*give_up)),
             Ward::Guarded | Ward::Elsewhere | Ward::LetGo => None,
         });
-        lost.chain(keepers).min()
+        lost.chain(keepers).chain(self.stopped.values().copied()).min()
     }
 
     /// Takes one event and says what to do.
@@ -205,11 +216,18 @@ impl Warden {
                 }
                 Vec::new()
             }
-            Event::KeeperDone(job) => match self.jobs.remove(&job) {
-                Some(_) => vec![Effect::Forget(job)],
-                None => Vec::new(),
-            },
+            Event::KeeperDone(job) => {
+                self.stopped.remove(&job);
+                match self.jobs.remove(&job) {
+                    Some(_) => vec![Effect::Forget(job)],
+                    None => Vec::new(),
+                }
+            }
             Event::KeeperLost(job) => self.keeper_lost(job, now),
+            Event::KeeperStopped(job) => {
+                self.keeper_stopped(job, now);
+                Vec::new()
+            }
             // A job whose keeper is lost is being ended already.
             Event::Stop { job, now } => match self.jobs.get(&job) {
                 Some(Ward::Guarded | Ward::Elsewhere) => vec![Effect::EndJob { job, now }],
@@ -253,7 +271,14 @@ impl Warden {
         self.jobs.iter().filter(|(_, w)| matches!(w, Ward::Lost { .. })).map(|(job, _)| *job)
     }
 
+    fn keeper_stopped(&mut self, job: JobId, now: Time) {
+        if let Some(Ward::Guarded | Ward::Elsewhere | Ward::LetGo) = self.jobs.get(&job) {
+            self.stopped.entry(job).or_insert(now.after(CONTINUE_AFTER));
+        }
+    }
+
     fn keeper_lost(&mut self, job: JobId, now: Time) -> Vec<Effect> {
+        self.stopped.remove(&job);
         match self.jobs.get_mut(&job) {
             Some(Ward::LetGo) => {
                 self.jobs.remove(&job);
@@ -280,7 +305,11 @@ impl Warden {
 
     fn tick(&mut self, now: Time) -> Vec<Effect> {
         let late = self.owner_gone.is_some_and(|t| now >= t.after(KEEPERS_HAVE));
-        let mut effects = Vec::new();
+        // Each stop is answered once, and the next one, which is reported anew, after as long.
+        let due = |at: &Time| now >= *at;
+        let stopped = self.stopped.iter().filter(|(_, at)| due(at));
+        let mut effects: Vec<Effect> = stopped.map(|(job, _)| Effect::ContinueKeeper(*job)).collect();
+        self.stopped.retain(|_, at| !due(at));
         for (job, ward) in &mut self.jobs {
             match ward {
                 Ward::Guarded if late => effects.push(Effect::KillKeeper(*job)),
@@ -393,6 +422,22 @@ mod tests {
     }
 
     #[test]
+    fn a_stopped_keeper_is_continued_and_as_often_as_it_is_stopped() {
+        let mut w = Warden::default();
+        w.step(Event::Forked(A), at(0));
+        for round in [1000, 1500, 7000] {
+            assert_eq!(
+                (w.step(Event::KeeperStopped(A), at(round)), w.deadline()),
+                (vec![], Some(at(round + 500)))
+            );
+            assert_eq!(w.step(Event::Tick, at(round + 499)), []);
+            assert_eq!(w.step(Event::Tick, at(round + 500)), [Effect::ContinueKeeper(A)]);
+            // Once for each stop: what comes of it is reported.
+            assert_eq!((w.deadline(), w.step(Event::Tick, at(round + 501))), (None, Vec::new()));
+        }
+    }
+
+    #[test]
     fn a_spare_is_forked_after_an_answer_and_never_for_itself() {
         let mut w = Warden::with_spare();
         assert_eq!((w.deadline(), w.step(Event::Tick, at(50))), (None, Vec::new()));
@@ -425,7 +470,7 @@ mod tests {
     proptest! {
         /// Once the owner is gone, the warden always has a deadline or is done.
         #[test]
-        fn the_warden_never_waits_for_ever(steps in proptest::collection::vec((0..9u8, 0..3u128, 0..900u64), 0..40)) {
+        fn the_warden_never_waits_for_ever(steps in proptest::collection::vec((0..10u8, 0..3u128, 0..900u64), 0..40)) {
             let mut w = Warden::default();
             let mut now = at(0);
             for (kind, job, pause) in steps {
@@ -440,11 +485,17 @@ mod tests {
                     5 => Event::Seen(job, Sight::Members),
                     6 => Event::Seen(job, Sight::Empty),
                     7 => Event::HandedOver(job),
+                    8 => Event::KeeperStopped(job),
                     _ => Event::Tick,
                 };
                 let released = w.jobs.get(&job) == Some(&Ward::LetGo);
                 let effects = w.step(event, now);
                 prop_assert!(!(released && effects.contains(&Effect::EndWhatIsLeft(job))));
+                // Whose keeper is lost, or who is over, has none that could be continued.
+                let guarded = |job: &JobId| w.jobs.get(job).is_some_and(|w| !matches!(w, Ward::Lost { .. }));
+                prop_assert!(w.stopped.keys().all(guarded));
+                let first = w.stopped.values().min();
+                prop_assert!(first.is_none_or(|first| w.deadline().is_some_and(|at| at <= *first)));
             }
             w.step(Event::OwnerGone, now);
             let elsewhere = w.jobs.values().any(|w| *w == Ward::Elsewhere);

@@ -121,6 +121,64 @@ fn the_owners_end_gives_the_keepers_their_time_and_then_their_death() {
 }
 
 #[test]
+fn a_stopped_keeper_goes_on_half_a_second_later() {
+    let go_on = |job| vec![Effect::ContinueKeeper(job)];
+    // Whoever has the job, and if nobody has it: a caretaker reaps.
+    for so_far in [Event::Changed, Event::HandedOver(A), Event::Released(A), Event::Retired] {
+        let mut w = after(so_far);
+        assert_eq!((w.step(Event::KeeperStopped(A), at(100)), w.deadline()), (Vec::new(), Some(at(600))));
+        assert_eq!(w.step(Event::Tick, at(599)), [], "{so_far:?}");
+        assert_eq!((w.step(Event::Tick, at(600)), w.deadline()), (go_on(A), None), "{so_far:?}");
+    }
+    // Each has its own time, and who stops it twice does not begin it anew.
+    let mut w = with(&[A, B]);
+    for (job, when) in [(A, 0), (B, 200), (A, 300)] {
+        w.step(Event::KeeperStopped(job), at(when));
+        assert_eq!(w.deadline(), Some(at(500)));
+    }
+    assert_eq!((w.step(Event::Tick, at(500)), w.deadline()), (go_on(A), Some(at(700))));
+    w.step(Event::KeeperStopped(A), at(650));
+    assert_eq!((w.step(Event::Tick, at(1000)), w.deadline()), (go_on(B), Some(at(1150))));
+    assert_eq!((w.step(Event::Tick, at(1200)), w.deadline()), (go_on(A), None));
+    w.step(Event::KeeperStopped(B), at(1300));
+    w.step(Event::KeeperStopped(A), at(1300));
+    assert_eq!(w.step(Event::Tick, at(1900)), [go_on(A), go_on(B)].concat());
+}
+
+#[test]
+fn a_keeper_that_is_not_there_is_not_continued() {
+    let stopped_and = |end| {
+        let mut w = with(&[A, B]);
+        w.step(Event::KeeperStopped(A), at(0));
+        w.step(end, at(1));
+        w
+    };
+    assert_eq!(stopped_and(Event::KeeperDone(A)).deadline(), None);
+    let mut w = stopped_and(Event::KeeperLost(A));
+    // A stop that was reported before it was killed and is heard of behind that.
+    w.step(Event::KeeperStopped(A), at(2));
+    w.step(Event::Seen(A, Sight::Empty), at(3));
+    w.step(Event::KeeperStopped(A), at(4));
+    assert_eq!((w.deadline(), w.step(Event::Tick, at(999))), (None, Vec::new()));
+    let mut w = after(Event::Released(A));
+    w.step(Event::KeeperStopped(A), at(0));
+    assert_eq!((w.step(Event::KeeperLost(A), at(1)), w.deadline()), (vec![Effect::Forget(A)], None));
+}
+
+#[test]
+fn a_keeper_that_is_stopped_again_and_again_is_killed_when_its_owner_is_gone_for_long() {
+    let mut w = with(&[A]);
+    w.step(Event::OwnerGone, at(0));
+    for stopped in (0..2500).step_by(500) {
+        w.step(Event::KeeperStopped(A), at(stopped));
+        assert_eq!(w.deadline(), Some(at(stopped + 500)));
+        assert_eq!(w.step(Event::Tick, at(stopped + 500)), [Effect::ContinueKeeper(A)]);
+    }
+    w.step(Event::KeeperStopped(A), at(2500));
+    assert_eq!(w.step(Event::Tick, at(3000)), [Effect::ContinueKeeper(A), Effect::KillKeeper(A)]);
+}
+
+#[test]
 fn a_released_jobs_orphans_are_nobodys() {
     let mut w = after(Event::Released(A));
     assert_eq!(w.orphans(), Orphans::OfAnybody);

@@ -245,7 +245,7 @@ impl Warden {
         for _ in 0..REAP_AT_ONCE {
             match child::next()? {
                 Wait::Child(pid, change @ (Change::Exited(_) | Change::Killed(_))) => {
-                    let job = self.wards.iter().find(|(_, w)| w.keeper == pid).map(|(job, _)| *job);
+                    let job = self.job_of(pid);
                     if self.sweeper == Some(pid) {
                         self.sweeper = None;
                     }
@@ -262,7 +262,11 @@ impl Warden {
                         (None, _) => changed = true,
                     }
                 }
-                Wait::Child(_, Change::Stopped(_) | Change::Continued) => {}
+                Wait::Child(pid, Change::Stopped(_)) => {
+                    self.note_spare(pid, true);
+                    events.extend(self.job_of(pid).map(Event::KeeperStopped));
+                }
+                Wait::Child(pid, Change::Continued) => self.note_spare(pid, false),
                 Wait::Nothing | Wait::NoChildren => {
                     self.unreaped = false;
                     break;
@@ -276,6 +280,18 @@ impl Warden {
         }
         events.extend(ends);
         Ok(())
+    }
+
+    /// Whose keeper this child is.
+    fn job_of(&self, pid: u32) -> Option<JobId> {
+        self.wards.iter().find(|(_, w)| w.keeper == pid).map(|(job, _)| *job)
+    }
+
+    /// The spare has nothing to do yet: whether it is stopped matters when it gets a job.
+    fn note_spare(&mut self, pid: u32, stopped: bool) {
+        if let Some(spare) = self.spare.as_mut().filter(|spare| spare.keeper() == pid) {
+            spare.stopped = stopped;
+        }
     }
 
     fn carry_out(&mut self, effect: Effect, events: &mut VecDeque<Event>) {
@@ -315,6 +331,7 @@ impl Warden {
             }
             // A stopped one dies of this as well.
             Effect::KillKeeper(job) => self.signal_keeper(job, signals::SIGKILL, events),
+            Effect::ContinueKeeper(job) => self.signal_keeper(job, signals::SIGCONT, events),
             Effect::EndJob { job, now: true } => self.signal_keeper(job, keeper::END_NOW, events),
             Effect::EndJob { job, now: false } => self.signal_keeper(job, keeper::END, events),
         }

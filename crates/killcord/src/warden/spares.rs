@@ -15,6 +15,8 @@ pub(super) struct Spare {
     socket: OwnedFd,
     /// Whether it knows the cgroup below which jobs have theirs.
     knows_cgroup: bool,
+    /// Whether somebody has stopped it: the kernel says so once.
+    pub(super) stopped: bool,
 }
 
 impl Spare {
@@ -23,7 +25,9 @@ impl Spare {
         let (socket, theirs) = socket::pair()?;
         let ahead = ahead(theirs);
         match process::fork_alone()? {
-            Fork::Parent(keeper) => Ok(Self { keeper, socket, knows_cgroup: ahead.own.is_some() }),
+            Fork::Parent(keeper) => {
+                Ok(Self { keeper, socket, knows_cgroup: ahead.own.is_some(), stopped: false })
+            }
             Fork::Child => keeper::become_spare(&ahead),
         }
     }

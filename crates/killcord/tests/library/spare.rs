@@ -1,11 +1,12 @@
 //! The keeper that is forked ahead of its job.
 //!
 //! Promised (G1, G2, G7): it ends with the warden, and at the latest with the last request; killed before it has got a
-//! job, it is no loss; killed with a job that it has not read, it has run nothing, and nobody runs that job again; and
+//! job, it is no loss; stopped before that, it goes on with its job; killed with a job that it has not read, it has run nothing, and nobody runs that job again; and
 //! it is nobody's orphan.
 
 use crate::kit::{BOUND, Guards, SOON, boundaries, ms, owner_of, script, timed, trials};
 use killcord::{Boundary, Error, Job, Owner, Verdict};
+use killcord_testkit::claims::until;
 use killcord_testkit::{PinnedProcess, Scene, Signal, Stream, procs};
 use std::time::Instant;
 
@@ -13,6 +14,7 @@ trials![
     it_is_the_keeper_of_the_next_job,
     killed_before_a_job_it_is_no_loss,
     killed_with_a_job_that_it_has_not_read_it_has_run_nothing,
+    stopped_before_it_has_a_job_it_goes_on_with_it,
     it_ends_with_its_warden,
     it_ends_with_the_last_request,
     it_is_not_taken_for_an_orphan,
@@ -118,6 +120,30 @@ fn killed_with_a_job_that_it_has_not_read_it_has_run_nothing() {
         // The warden goes on, and so does the next spare.
         let (job, _held) = start(&owner, &scene);
         assert_eq!(Guards::of(&job.unwrap()).warden.pid, warden.pid, "{boundary}");
+    }
+}
+
+fn stopped_before_it_has_a_job_it_goes_on_with_it() {
+    for boundary in with_spares() {
+        let (owner, scene) = (owner_of(boundary), Scene::new());
+        let (_first, _, spare) = first(&owner, &scene);
+        spare.kill(Signal::STOP).unwrap();
+        until(SOON, "stopped", || spare.stat().is_some_and(|stat| stat.state == 'T'));
+        // The warden has heard of it by now, and does not hear of it again.
+        std::thread::sleep(ms(100));
+        let job = std::thread::scope(|scope| {
+            let starting = scope.spawn(|| start(&owner, &scene));
+            let deadline = Instant::now() + BOUND;
+            while !starting.is_finished() && Instant::now() < deadline {
+                std::thread::sleep(ms(5));
+            }
+            if !starting.is_finished() {
+                // Nobody else would end the wait for its answer.
+                spare.kill(Signal::KILL).unwrap();
+            }
+            starting.join().unwrap().0
+        });
+        assert_eq!(Guards::of(&job.unwrap()).keeper.pid, spare.pid, "{boundary}");
     }
 }
 

@@ -45,13 +45,16 @@ impl Warden {
         if let Err(refusal) = self.reserve(request, candidates.first().copied().unwrap_or(wanted)) {
             return Self::refuse(&handed.cord, wanted, refusal);
         }
+        let stopped = self.spare.as_ref().filter(|spare| spare.stopped).map(Spare::keeper);
         let mut tried = Vec::new();
         for boundary in candidates {
             match self.attempt(boundary, request, handed, events) {
                 Ok(ward) => {
                     hooks::point("warden.has_keeper");
-                    self.wards.insert(job, ward);
                     events.push_back(Event::Forked(job));
+                    // The kernel does not tell again of what it has told of a spare.
+                    events.extend((stopped == Some(ward.keeper)).then_some(Event::KeeperStopped(job)));
+                    self.wards.insert(job, ward);
                     if boundary != Boundary::Namespace {
                         events.push_back(Event::SpareWanted);
                     }
