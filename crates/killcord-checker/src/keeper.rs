@@ -91,6 +91,7 @@ impl World {
             }
             Step::Tell(status) => self.tell(job, status, lost),
             Step::Clear => self.jobs[job].record = None,
+            Step::Disarm => self.jobs[job].keeper.disarmed = true,
             Step::Say(word) => {
                 if !lost {
                     self.say(job, word);
@@ -100,11 +101,11 @@ impl World {
                     self.jobs[job].cord.orders.clear();
                 }
             }
-            Step::Do(effect) => self.keeper_carries_out(setting, job, effect, lost),
+            Step::Do(effect) => self.keeper_carries_out(setting, job, &effect, lost),
         }
     }
 
-    fn keeper_carries_out(&mut self, setting: &Setting, job: usize, effect: Effect, lost: bool) {
+    fn keeper_carries_out(&mut self, setting: &Setting, job: usize, effect: &Effect, lost: bool) {
         match effect {
             Effect::StartLeader => {
                 let mut steps = [Step::Record(State::Started), Step::Clone];
@@ -129,13 +130,17 @@ impl World {
                 keeper.events.push_back(Event::Seen(sight));
             }
             Effect::LetGo => {
-                let steps = [Step::Record(State::Released), Step::Tell(Status::Released(job))];
+                let mut steps =
+                    [Step::Disarm, Step::Record(State::Released), Step::Tell(Status::Released(job))];
+                if setting.fault == Some(Fault::TellsBeforeItDisarms) {
+                    steps.rotate_left(1);
+                }
                 // The end is reported behind them.
                 for step in steps.into_iter().rev() {
                     self.jobs[job].keeper.deeds.push_front(step);
                 }
             }
-            Effect::End { sight, fate, .. } => self.keeper_ends(job, sight, fate),
+            Effect::End { sight, fate, .. } => self.keeper_ends(job, *sight, *fate),
             Effect::Leave => {
                 if self.jobs[job].record == Some(State::Released) {
                     self.jobs[job].keeper.deeds.push_back(Step::Clear);

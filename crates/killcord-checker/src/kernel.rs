@@ -71,7 +71,10 @@ impl World {
                 _ => {}
             }
             match affair.keeper.life {
-                Life::Runs if mine && setting.boundary == Boundary::Namespace => {
+                Life::Runs if mine && setting.boundary == Boundary::Namespace && !affair.keeper.disarmed => {
+                    if affair.must_live {
+                        self.blame("a warden's death ends a job that was let go");
+                    }
                     self.keeper_ended(setting, job, Life::Gone);
                 }
                 Life::Done | Life::Killed if mine => affair.keeper.life = Life::Gone,

@@ -17,8 +17,10 @@ mod kernel;
 mod owner;
 pub mod promises;
 mod sweep;
+mod walk;
 mod warden;
 mod world;
 
 pub use act::Act;
+pub use walk::{Walked, setting_for, settings, walk};
 pub use world::{Fault, Setting, World};

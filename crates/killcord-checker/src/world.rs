@@ -24,6 +24,8 @@ pub enum Fault {
     EndsEveryOrphan,
     /// An owner that cannot know whether the program ran asks for it again.
     RetriesAfterUnclear,
+    /// The init of a namespace says that its job is let go before it has disarmed its death signal.
+    TellsBeforeItDisarms,
     /// A keeper starts the program though the owner could not be told that there is one.
     StartsUntold,
     /// A keeper says that the job is over before it looks.
@@ -36,12 +38,13 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::IgnoresTheOwner,
         Self::RecordsAfterTheStart,
         Self::ReapsBeforeHearing,
         Self::EndsEveryOrphan,
         Self::RetriesAfterUnclear,
+        Self::TellsBeforeItDisarms,
         Self::StartsUntold,
         Self::SaysEmptyUnseen,
         Self::NobodyBehind,
@@ -94,6 +97,18 @@ impl Setting {
         }
     }
 
+    /// Two jobs at once that run already, one of which may be let go, and two crashes.
+    #[must_use]
+    pub fn with_two_that_run(self) -> Self {
+        Self { jobs: 2, kills: 2, losses: 0, orders: 1, calm: true, ..self }
+    }
+
+    /// One request that its caller asks for again when it was told that nothing ran.
+    #[must_use]
+    pub fn asked_again(self) -> Self {
+        Self { jobs: 2, again: true, kills: 1, losses: 1, orders: 0, ..self }
+    }
+
     pub(crate) fn policy(&self) -> Policy {
         Policy { timeout: self.timeout, leftovers: self.leftovers, ..Policy::default() }
     }
@@ -101,7 +116,7 @@ impl Setting {
 
 /// Whether a process of ours is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Life {
+pub(crate) enum Life {
     /// It was never made.
     NotYet,
     /// It runs.
@@ -268,6 +283,8 @@ pub(crate) struct Keeper {
     pub(crate) heard_exec: bool,
     /// Whether another process of the job has died and was not reaped.
     pub(crate) member_died: bool,
+    /// Whether the warden's death is no longer its own, as that of a namespace's init is.
+    pub(crate) disarmed: bool,
 }
 
 /// One step of a keeper.
@@ -289,6 +306,8 @@ pub(crate) enum Step {
     Clear,
     /// Tell the owner.
     Say(Word),
+    /// Live on when the warden dies.
+    Disarm,
 }
 
 /// The leader's process.
@@ -358,6 +377,7 @@ impl Affair {
                 saw_owner_gone: false,
                 heard_exec: false,
                 member_died: false,
+                disarmed: false,
             },
             leader: Leader::NotYet,
             member: false,
