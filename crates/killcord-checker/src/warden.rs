@@ -133,7 +133,8 @@ impl World {
                 Life::Done => ends.push(Event::KeeperDone(id(job))),
                 Life::Killed => {
                     // It is written down before it is said.
-                    let let_go = affair.record == Some(State::Released);
+                    let reads = setting.fault != Some(Fault::ReapsBeforeHearing);
+                    let let_go = reads && affair.record == Some(State::Released);
                     ends.extend(let_go.then_some(Event::Released(id(job))));
                     ends.push(Event::KeeperLost(id(job)));
                 }

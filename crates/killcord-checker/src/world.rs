@@ -18,7 +18,7 @@ pub enum Fault {
     IgnoresTheOwner,
     /// The job is written down after its program has been started.
     RecordsAfterTheStart,
-    /// The warden learns of a keeper's death before it has read what that keeper had said.
+    /// The warden acts upon a keeper's death before it has read what that keeper had said or written down.
     ReapsBeforeHearing,
     /// The warden ends all orphans, whosever they are.
     EndsEveryOrphan,

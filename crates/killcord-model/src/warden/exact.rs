@@ -162,7 +162,8 @@ fn a_keeper_that_is_not_there_is_not_continued() {
     assert_eq!((w.deadline(), w.step(Event::Tick, at(999))), (None, Vec::new()));
     let mut w = after(Event::Released(A));
     w.step(Event::KeeperStopped(A), at(0));
-    assert_eq!((w.step(Event::KeeperLost(A), at(1)), w.deadline()), (vec![Effect::Forget(A)], None));
+    let told = vec![Effect::Tell(A, Sight::Unknown), Effect::Forget(A)];
+    assert_eq!((w.step(Event::KeeperLost(A), at(1)), w.deadline()), (told, None));
 }
 
 #[test]
