@@ -37,7 +37,7 @@ fn runs(scene: &Scene) -> usize {
 }
 
 /// The spare of this warden, another than `not`.
-fn spare_of(warden: &PinnedProcess, not: Option<u32>) -> PinnedProcess {
+pub(crate) fn spare_of(warden: &PinnedProcess, not: Option<u32>) -> PinnedProcess {
     let deadline = Instant::now() + SOON;
     loop {
         let children = procs::children(warden.pid).into_iter().filter(|pid| Some(*pid) != not);
