@@ -19,6 +19,8 @@ const SHORTEST: usize = 4;
 
 /// How long a warden has to be there for callers that has just begun, and to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// Within which a warden that lives is there for callers.
+const THERE_WITHIN: Duration = Duration::from_millis(500);
 
 /// How often it is called again while it is not there.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -106,12 +108,17 @@ pub fn stop(state: Option<&Path>, target: &Target, now: bool) -> Result<Stopped>
     Ok(stopped)
 }
 
+/// Whether nobody is there for callers of a dead owner's claim: the warden was killed, also before it was ever there.
+fn is_left_behind(e: &io::Error, late: bool) -> bool {
+    e.kind() == io::ErrorKind::ConnectionRefused || (late && e.kind() == io::ErrorKind::NotFound)
+}
+
 /// Calls the warden; `None` when the claim is gone, and the jobs with it.
 fn call(target: &Target, now: bool) -> Result<Option<OwnedFd>> {
     let failed = Error::io("call the warden");
     let (mine, theirs) = socket::pair().map_err(&failed)?;
     let text = wire::encode(&Call::Stop { job: target.job, now }).map_err(|e| failed(io::Error::other(e)))?;
-    let until = clock::now() + ANSWER_WITHIN;
+    let (until, there_by) = (clock::now() + ANSWER_WITHIN, clock::now() + THERE_WITHIN);
     loop {
         let claim = match files::open_directory(&target.claim) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -119,7 +126,7 @@ fn call(target: &Target, now: bool) -> Result<Option<OwnedFd>> {
         };
         match socket::call(claim.as_fd(), CONTROL, &text, &[theirs.as_fd()]) {
             Ok(()) => return Ok(Some(mine)),
-            Err(e) if target.orphaned && e.kind() == io::ErrorKind::ConnectionRefused => {
+            Err(e) if target.orphaned && is_left_behind(&e, clock::now() >= there_by) => {
                 return Err(Error::NoAnswer { claim: target.claim.clone(), source: left_behind() });
             }
             // It is there for callers only when its first job is on its way, and a new one takes the old one's place.

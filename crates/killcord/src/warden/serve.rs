@@ -13,6 +13,7 @@ use crate::message::{self, Incoming};
 use crate::numbers::now;
 use killcord_model::id::JobId;
 use killcord_model::spec::Request;
+use killcord_model::time::Time;
 use killcord_model::verdict::Verdict;
 use killcord_model::warden::{Effect, Event, Warden as Decisions};
 use killcord_model::wire::{FromWarden, ToWarden};
@@ -35,6 +36,8 @@ const LOOK_FOR_OWNER: Duration = Duration::from_millis(100);
 const REAP_AT_ONCE: u32 = 8192;
 /// How long a first request is waited for before the warden does what can wait.
 const FIRST_WITHIN: Duration = Duration::from_millis(20);
+/// And how long at most, while there is always something else to be done.
+const SETTLES_WITHIN: Duration = Duration::from_millis(200);
 
 /// The warden's own descriptors.
 #[derive(Debug)]
@@ -67,6 +70,8 @@ pub(super) struct Warden {
     claim: Option<Claim>,
     /// Who has called at the claim's socket; `None` until the first request is served.
     callers: Option<Callers>,
+    /// When that is waited for no longer.
+    settles_at: Time,
     /// The process that sweeps for us: our child, and no orphan of any job.
     sweeper: Option<u32>,
     channels: Channels,
@@ -91,6 +96,7 @@ impl Warden {
             setup,
             claim,
             callers: None,
+            settles_at: now().after(SETTLES_WITHIN),
             sweeper: None,
             channels,
             title,
@@ -124,7 +130,8 @@ impl Warden {
                 process::exit_now(0);
             }
             self.wait(&mut events)?;
-            if self.callers.is_none() && events.is_empty() {
+            // A job whose orphans come to us can have somebody for us to reap each time.
+            if self.callers.is_none() && (events.is_empty() || now() >= self.settles_at) {
                 self.settle();
             }
         }
