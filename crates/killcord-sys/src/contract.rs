@@ -491,15 +491,6 @@ pub(crate) mod socket {
 }
 
 pub(crate) mod tree {
-    /// By what the processes of another job can be told, which are left out.
-    #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct Other {
-        /// `NAME=value` in the environment that a process was executed with.
-        pub assignment: String,
-        /// The audit session, where the job has one.
-        pub tag: Option<u32>,
-    }
-
     /// What became of a signal to all.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub struct Sent {

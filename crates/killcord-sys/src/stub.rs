@@ -695,7 +695,7 @@ pub mod terminal {
 
 pub mod tree {
     use super::*;
-    pub use crate::contract::tree::{Other, Sent};
+    pub use crate::contract::tree::Sent;
     use crate::proc::{Proc, Stat};
 
     #[derive(Debug)]
@@ -704,10 +704,6 @@ pub mod tree {
     impl Tree {
         refuse! {
             fn new() -> Self;
-        }
-
-        pub fn leave_out(&mut self, _: Vec<Other>) {
-            match self.0 {}
         }
 
         pub fn walk(&mut self, _: &[u32], _: usize) -> io::Result<&[Stat]> {

@@ -6,7 +6,6 @@ use super::pidfd::Pidfd;
 use super::proc::Proc;
 use super::process;
 pub use crate::contract::mark::{Found, Sign};
-use crate::contract::tree::Other;
 use std::io;
 use std::time::Duration;
 
@@ -42,16 +41,6 @@ fn ask(proc: &mut Proc, pid: u32, sign: &Sign<'_>, tags_read: &mut bool) -> Says
         Ok(_) if tagged => Says::Older,
         Ok(_) | Err(_) => Says::Nothing,
     }
-}
-
-/// Whether a process carries the sign of one of these jobs. What cannot be read says nothing.
-pub(super) fn is_anothers(proc: &mut Proc, pid: u32, others: &[Other]) -> bool {
-    if others.is_empty() {
-        return false;
-    }
-    let session = proc.audit_session(pid).ok();
-    let tagged = |other: &Other| other.tag.is_some() && other.tag == session;
-    others.iter().any(|other| tagged(other) || proc.has_variable(pid, &other.assignment).unwrap_or(false))
 }
 
 /// Counts the processes that carry one of the signs, and started when the job had. With `kill` each gets SIGKILL in a

@@ -5,10 +5,9 @@
 //! and agree with what was seen in the walk (`pidfd_open(2)`). Where there are no pidfds only direct
 //! children are signalled; the rest become direct children as their parents end.
 
-use super::mark::is_anothers;
 use super::proc::{Proc, Stat};
 use super::{child, pidfd::Pidfd, process};
-pub use crate::contract::tree::{Other, Sent};
+pub use crate::contract::tree::Sent;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -31,8 +30,6 @@ pub struct Tree {
     my_session: u32,
     members: Vec<Stat>,
     numbers: Vec<u32>,
-    /// Jobs whose processes are left out of every walk.
-    others: Vec<Other>,
     /// Whom the signal that is being sent has reached: number and start.
     reached: Vec<(u32, u64)>,
 }
@@ -49,15 +46,8 @@ impl Tree {
             my_session: process::own_session(),
             members: Vec::with_capacity(4096),
             numbers: Vec::with_capacity(4096),
-            others: Vec::new(),
             reached: Vec::with_capacity(4096),
         })
-    }
-
-    /// Leaves out of every walk from now on what carries the sign of one of these jobs, each by itself: what it started
-    /// carries the sign as well.
-    pub fn leave_out(&mut self, others: Vec<Other>) {
-        self.others = others;
     }
 
     /// Lists the living descendants, at most `limit` of them, parents before children. Subtrees of the
@@ -72,8 +62,6 @@ impl Tree {
                 self.walk_down(spare, limit);
             }
         }
-        let (proc, others) = (&mut self.proc, &self.others);
-        self.members.retain(|member| !is_anothers(proc, member.pid, others));
         Ok(&self.members)
     }
 

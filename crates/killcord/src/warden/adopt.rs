@@ -3,7 +3,7 @@
 use crate::keeper::members_of;
 use killcord_model::job::Sight;
 use killcord_model::verdict::{Members, NAMED};
-use killcord_sys::tree::{Other, Tree};
+use killcord_sys::tree::Tree;
 
 /// The walker over what came to us. It opens `/proc` at its first use and keeps it.
 #[derive(Debug, Default)]
@@ -20,13 +20,6 @@ impl Orphans {
         self.tree.as_mut()
     }
 
-    /// Whatever bears the name or the tag of one of these jobs is no orphan of the lost one.
-    pub(super) fn leave_out(&mut self, others: Vec<Other>) {
-        if let Some(tree) = self.tree() {
-            tree.leave_out(others);
-        }
-    }
-
     /// One pass of KILL over everything below us but the keepers and their jobs.
     pub(super) fn kill(&mut self, keepers: &[u32]) {
         self.rounds += 1;
@@ -39,7 +32,7 @@ impl Orphans {
 
     /// Whether an orphan is left.
     pub(super) fn look(&mut self, keepers: &[u32]) -> Sight {
-        match self.tree().map(|t| t.walk(keepers, usize::MAX).map(<[_]>::len)) {
+        match self.tree().map(|t| t.walk(keepers, 1).map(<[_]>::len)) {
             Some(Ok(0)) => Sight::Empty,
             Some(Ok(_)) => Sight::Members,
             Some(Err(_)) | None => Sight::Unknown,

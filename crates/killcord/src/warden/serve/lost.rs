@@ -8,7 +8,6 @@ use killcord_model::job::Sight;
 use killcord_model::verdict::{Evidence, Verdict};
 use killcord_model::warden::{Event, Orphans};
 use killcord_sys::mark::{self, Sign};
-use killcord_sys::tree::Other;
 use std::collections::VecDeque;
 
 fn assignment(job: JobId) -> String {
@@ -28,25 +27,12 @@ impl Warden {
         let _ = self.reap(events);
         match self.decisions.orphans() {
             Orphans::OfTheLost => {
-                // Another keeper may be killed at this very moment, and its job may have been let go by then.
-                let others = self.other_jobs(job);
-                self.orphans.leave_out(others);
                 let spared = self.spared();
                 self.orphans.kill(&spared);
             }
             // Whether it worked is what the look says.
             Orphans::OfAnybody => _ = self.find_by_mark(job, true),
         }
-    }
-
-    /// By what the other jobs can be told that are not over.
-    fn other_jobs(&self, lost: JobId) -> Vec<Other> {
-        let others = self.wards.keys().filter(|job| **job != lost);
-        others.map(|job| Other { assignment: assignment(*job), tag: self.tag_of(*job) }).collect()
-    }
-
-    fn tag_of(&self, job: JobId) -> Option<u32> {
-        self.claim.as_ref()?.recorded(job)?.tag
     }
 
     /// What bears the name or the tag of a job, ended if that is wanted.
