@@ -684,8 +684,8 @@ FAULTS += [
     Fault(
         "the owner does not end what both its guards have left",
         "crates/killcord/src/recover.rs",
-        "match mark::find(&sign, true) {",
-        "match mark::find(&sign, false) {",
+        "match marked::find(job.id, record, true) {",
+        "match marked::find(job.id, record, false) {",
         library("warden_and_keeper_killed_leave_nothing_that_has_the_jobs_name"),
         # It has the cgroup's `cgroup.kill` and the leader's pidfd beside that.
         also=[(

@@ -9,6 +9,10 @@
 //! [`Setting`] bounds a walk: so many jobs, killed processes, lost messages. [`promises`] says what must hold in each
 //! state. [`Fault`] is a mistake in the protocol that the walk must find, or it finds nothing at all.
 //!
+//! One thing is better in here than in the warden that ships: whose an orphan is, is always known. That one ends every
+//! orphan while it knows of no job that was let go, and asks for the job's mark only from then on; what that leaves is
+//! a row of `docs/safety/residual-risks.md` (RR-14).
+//!
 //! Not in here: bytes, descriptors that run out, and time as a measure. A deadline may come at any moment after it is due.
 
 mod act;

@@ -24,6 +24,12 @@ impl JobId {
         Self(u128::from_be_bytes(bytes))
     }
 
+    /// What stands in the environment of the job's processes, `KILLCORD_JOB=` and the name.
+    #[must_use]
+    pub fn assignment(self) -> String {
+        format!("{JOB_VARIABLE}={self}")
+    }
+
     /// The name of the job's cgroup directory.
     #[must_use]
     pub fn cgroup_name(self) -> String {

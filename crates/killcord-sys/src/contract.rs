@@ -352,6 +352,14 @@ pub(crate) mod mark {
         /// Whether a process is in that audit session which is older than the job.
         pub not_the_jobs_tag: bool,
     }
+
+    impl Found {
+        /// Whether whoever is in the job's audit session was found.
+        #[must_use]
+        pub fn has_all_tagged(&self) -> bool {
+            self.tags_read && !self.not_the_jobs_tag
+        }
+    }
 }
 
 pub(crate) mod namespace {

@@ -50,6 +50,7 @@ mod job;
 mod keeper;
 mod link;
 mod list;
+mod marked;
 mod message;
 mod numbers;
 mod output;

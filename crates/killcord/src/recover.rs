@@ -4,15 +4,14 @@ use crate::arm::GUARDS;
 use crate::hooks;
 use crate::keeper::members_of;
 use crate::link::Grip;
+use crate::marked;
 use crate::numbers::now;
 use killcord_model::boundary::Boundary;
-use killcord_model::id::JOB_VARIABLE;
 use killcord_model::ladder::{KILL_AGAIN, LOOK};
 use killcord_model::record;
 use killcord_model::verdict::{Evidence, NAMED, Verdict};
 use killcord_sys::cgroup::Own;
 use killcord_sys::child::{self, Change, Wait};
-use killcord_sys::mark::{self, Sign};
 use killcord_sys::os::AsFd;
 use killcord_sys::poll::{self, Interest};
 use killcord_sys::signals::SignalFd;
@@ -104,20 +103,17 @@ pub(crate) fn end_by_mark(job: &Grip, record: Option<&record::Job>) -> Verdict {
     if job.boundary == Some(Boundary::Namespace) && job.init_ended(LOOK) == Some(true) {
         return Verdict::Empty(Evidence::NamespaceReaped);
     }
-    let assignment = format!("{JOB_VARIABLE}={}", job.id);
-    let (tag, keeper) = record.map_or((None, None), |record| (record.tag, record.keeper));
-    let sign = Sign { assignment: &assignment, tag, not_before: keeper.map_or(0, |keeper| keeper.start) };
     let end = now().after(LOOK);
-    let (mut clean, mut exact) = (0, tag.is_some());
+    let (mut clean, mut exact) = (0, true);
     while clean < 2 && now() < end {
         hooks::point("owner.ends_by_mark");
         // Whether it worked is what the next look says.
         let _ = job.kill_cgroup();
         // One that is just dying of its keeper's death has no environment any more.
         let leader_gone = job.kill_leader(KILL_AGAIN).unwrap_or(false);
-        match mark::find(&sign, true) {
-            Ok(found) => {
-                exact &= found.tags_read && !found.not_the_jobs_tag;
+        match marked::find(job.id, record, true) {
+            Ok((found, is_proof)) => {
+                exact &= is_proof;
                 clean = if found.count == 0 && leader_gone { clean + 1 } else { 0 };
             }
             Err(e) => return Verdict::Unconfirmed(format!("/proc: {e}")),

@@ -174,6 +174,22 @@ fn lost(client: &mut Client) -> u64 {
     lost.strip_suffix(" lost").unwrap().parse().unwrap()
 }
 
+/// Calls until the log takes no more. What is left of it is used first. Then a call is refused for this reason, or is done
+/// where no record is required.
+fn runs_into_the_end_of_the_log(client: &mut Client, terminal: &str, stage: &Stage, why: Option<&str>) {
+    let mut said = String::new();
+    for _ in 0..100 {
+        said = client.text("shell_run", &json!({"command": "echo on"}));
+        if lost(client) > 0 {
+            break;
+        }
+    }
+    match why {
+        Some(why) => refused_for_want_of_a_record(client, terminal, stage, why),
+        None => assert!(lost(client) > 0 && said.contains("\non\n"), "{said}"),
+    }
+}
+
 #[test]
 fn with_a_log_that_goes_away_a_call_is_refused_where_it_is_required_and_counted_elsewhere() {
     for required in [true, false] {
@@ -225,19 +241,12 @@ fn on_a_full_disk_a_call_is_refused_where_a_record_is_required_and_counted_elsew
         let seen = format!("/proc/{}/root{}/filler", client.pid(), disk.display());
         let full = std::fs::write(&seen, vec![0; 1 << 20]).unwrap_err();
         assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
-        // What is left of the last page is used first.
-        let mut said = String::new();
-        for _ in 0..100 {
-            said = client.text("shell_run", &json!({"command": "echo on"}));
-            if lost(&mut client) > 0 {
-                break;
-            }
-        }
-        if required {
-            refused_for_want_of_a_record(&mut client, &terminal, &stage, "No space left on device");
-        } else {
-            assert!(lost(&mut client) > 0 && said.contains("\non\n"), "{said}");
-        }
+        runs_into_the_end_of_the_log(
+            &mut client,
+            &terminal,
+            &stage,
+            required.then_some("No space left on device"),
+        );
         std::fs::remove_file(&seen).unwrap();
         assert!(client.text("shell_run", &json!({"command": "echo on"})).contains("\non\n"));
         client.text("session_kill", &json!({"session": terminal, "now": true}));
@@ -259,18 +268,7 @@ fn a_log_that_may_not_grow_ends_no_server() {
         command.stderr(std::process::Stdio::null());
         let mut client = Client::start_as(command).greeted("2025-11-25");
         let terminal = open(&mut client, &json!({"command": "exec sh", "wait": {"quiet_ms": 50}}));
-        let mut said = String::new();
-        for _ in 0..100 {
-            said = client.text("shell_run", &json!({"command": "echo on"}));
-            if lost(&mut client) > 0 {
-                break;
-            }
-        }
-        if required {
-            refused_for_want_of_a_record(&mut client, &terminal, &stage, "File too large");
-        } else {
-            assert!(lost(&mut client) > 0 && said.contains("\non\n"), "{said}");
-        }
+        runs_into_the_end_of_the_log(&mut client, &terminal, &stage, required.then_some("File too large"));
         client.text("session_kill", &json!({"session": terminal, "now": true}));
     }
 }

@@ -3,7 +3,7 @@
 use super::{CLAIM, JOBS, LEASE, OWNER, Root, is_made};
 use killcord_model::id::JobId;
 use killcord_model::record::{self, Job, Owner, Place};
-use killcord_model::sweep::{self, LeaseProof, OwnerProof, Seen};
+use killcord_model::sweep::{self, KeeperProof, LeaseProof, OwnerProof, Seen};
 use killcord_sys::files;
 use killcord_sys::os::{AsFd, BorrowedFd, OsStrExt, OwnedFd};
 use killcord_sys::proc::Proc;
@@ -162,6 +162,11 @@ fn marker(dir: BorrowedFd<'_>) -> Marker {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Marker::Missing,
         Err(e) => Marker::Unreadable(e.to_string()),
     }
+}
+
+/// Whether a job's keeper lives. See [`sweep::keeper`] for when the record must have been read.
+pub(crate) fn keeper(record: &Job, here: &Place) -> KeeperProof {
+    sweep::keeper(record, here, record.keeper.map_or(Seen::Unknown, |keeper| seen(keeper.pid)))
 }
 
 /// What `/proc` says about a number.

@@ -5,7 +5,7 @@ mod background;
 pub(crate) use background::{in_background, is_ours};
 
 use super::make::discard;
-use super::read::{Reading, claims, seen};
+use super::read::{Reading, claims, keeper};
 use super::{JOBS, Root, TRASH, is_made, make, traces};
 use crate::error::Error;
 use crate::hooks;
@@ -83,8 +83,8 @@ struct Sweep<'a, F: FnMut(&Swept)> {
     options: Options,
     until: Option<Duration>,
     swept: Swept,
-    /// The jobs of owners and guards that live but for what dead keepers left, and those that were let go and run: whatever another claim says of
-    /// them, they are not touched.
+    /// The jobs of owners and guards that live but for what dead keepers left, and those that were let go and run:
+    /// whatever another claim says of them, they are not touched.
     living: BTreeSet<JobId>,
     /// And what they are tagged with.
     living_tags: BTreeSet<u32>,
@@ -92,8 +92,8 @@ struct Sweep<'a, F: FnMut(&Swept)> {
 }
 
 /// Sweeps this user's state directory, or the named one: ends what is left of jobs whose owner and keeper are proven
-/// dead and that were not let go, and removes the claims of dead owners without guards and running jobs. It goes on after each error. After
-/// each claim `progress` is told how far it is.
+/// dead and that were not let go, and removes the claims of dead owners without guards and running jobs. It goes on
+/// after each error. After each claim `progress` is told how far it is.
 ///
 /// # Errors
 /// [`Error::State`] when the state directory is not this user's alone; nothing was touched then.
@@ -235,12 +235,8 @@ impl<'a, F: FnMut(&Swept)> Sweep<'a, F> {
         if may(record, KeeperProof::Unknown) {
             return true;
         }
-        let keeper = |record: &Job| {
-            let seen = record.keeper.map_or(sweep::Seen::Unknown, |keeper| seen(keeper.pid));
-            sweep::keeper(record, &self.here, seen)
-        };
         // The keeper may have let it go before it died, and behind what was read: what is read now is its last word.
-        let proof = keeper(record);
+        let proof = keeper(record, &self.here);
         may(record, proof)
             && reading.job_now(file).is_some_and(|now| now.keeper == record.keeper && may(&now, proof))
     }

@@ -1,12 +1,12 @@
 //! What is left of a job whose guards are gone: in its cgroup, with its tag, or with its name.
 
+use crate::marked;
 use crate::numbers::now;
-use killcord_model::id::{JOB_VARIABLE, JobId};
+use killcord_model::id::JobId;
 use killcord_model::ladder::{KILL_AGAIN, LOOK};
 use killcord_model::record::Job;
 use killcord_model::sweep::Traces;
 use killcord_sys::cgroup::{Leaf, Own};
-use killcord_sys::mark::{self, Sign};
 use killcord_sys::poll::{self, Interest};
 use std::io;
 use std::path::Path;
@@ -39,13 +39,13 @@ fn search(job: JobId, record: &Job, kill: bool) -> io::Result<Traces> {
             None => traces.leaf_empty = true,
         }
     }
-    let assignment = format!("{JOB_VARIABLE}={job}");
     // A record without a keeper is of no job that can have run.
-    let Some(keeper) = record.keeper else { return Ok(traces) };
-    let sign = Sign { assignment: &assignment, tag: record.tag, not_before: keeper.start };
-    let found = mark::find(&sign, kill)?;
+    if record.keeper.is_none() {
+        return Ok(traces);
+    }
+    let (found, _) = marked::find(job, Some(record), kill)?;
     traces.found = traces.found.max(found.count);
-    traces.tags_read = found.tags_read && !found.not_the_jobs_tag;
+    traces.tags_read = found.has_all_tagged();
     Ok(traces)
 }
 

@@ -223,7 +223,7 @@ impl Keeper<'_> {
 
     fn plan<'a>(&'a self, given: &'a Streams) -> io::Result<Plan<'a>> {
         let spec = &self.request.spec;
-        let assignment = format!("{JOB_VARIABLE}={}", self.request.job);
+        let assignment = self.request.job.assignment();
         // A job of a job has its own name there, and no other.
         let name = &assignment.as_bytes()[..=JOB_VARIABLE.len()];
         let own_directory = self.temporary.as_ref();

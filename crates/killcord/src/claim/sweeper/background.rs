@@ -3,13 +3,13 @@
 //! It is a guard of its owner as well. Where a warden takes the place of one that was killed, it ends what keepers left that
 //! were killed with that one: the handle of such a job may be dropped, and its owner live for years.
 
-use super::super::read::seen;
+use super::super::read::keeper;
 use super::super::{CLAIM, Claim, Root, TRASH, is_made};
 use super::{Options, Sweep, Swept};
 use crate::error::Error;
 use crate::hooks;
 use killcord_model::id::JOB_VARIABLE;
-use killcord_model::sweep::{self, Seen};
+use killcord_model::sweep;
 use killcord_sys::os::{AsFd, OsStrExt};
 use killcord_sys::process::{self, Fork};
 use killcord_sys::{descriptors, files, signals};
@@ -34,10 +34,7 @@ fn has_lost(claim: &Claim) -> bool {
     let Ok((names, _)) = files::names(claim.jobs.as_fd(), usize::MAX) else { return false };
     let jobs = names.iter().filter_map(|name| name.to_str()?.parse().ok());
     let records = jobs.filter_map(|job| claim.recorded(job));
-    records.into_iter().any(|record| {
-        let seen = record.keeper.map_or(Seen::Unknown, |keeper| seen(keeper.pid));
-        sweep::has_lost_its_keeper(&record, sweep::keeper(&record, &claim.place, seen))
-    })
+    records.into_iter().any(|record| sweep::has_lost_its_keeper(&record, keeper(&record, &claim.place)))
 }
 
 /// Whether it is for this process to sweep. In a job it is for the job's owner: what sweeps on behind our own end

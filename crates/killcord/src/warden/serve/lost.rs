@@ -2,17 +2,13 @@
 
 use super::Warden;
 use crate::hooks;
+use crate::marked;
 use killcord_model::boundary::Boundary;
-use killcord_model::id::{JOB_VARIABLE, JobId};
+use killcord_model::id::JobId;
 use killcord_model::job::Sight;
 use killcord_model::verdict::{Evidence, Verdict};
 use killcord_model::warden::{Event, Orphans};
-use killcord_sys::mark::{self, Sign};
 use std::collections::VecDeque;
-
-fn assignment(job: JobId) -> String {
-    format!("{JOB_VARIABLE}={job}")
-}
 
 impl Warden {
     /// One pass over what is left of a job: its leaf, and the orphans that have come to us.
@@ -38,12 +34,9 @@ impl Warden {
     /// What bears the name or the tag of a job, ended if that is wanted.
     fn find_by_mark(&self, job: JobId, kill: bool) -> Sight {
         let record = self.claim.as_ref().and_then(|claim| claim.recorded(job));
-        let (tag, keeper) = record.map_or((None, None), |record| (record.tag, record.keeper));
-        let assignment = assignment(job);
-        let sign = Sign { assignment: &assignment, tag, not_before: keeper.map_or(0, |keeper| keeper.start) };
-        match mark::find(&sign, kill) {
-            Ok(found) if found.count > 0 => Sight::Members,
-            Ok(found) if tag.is_some() && found.tags_read && !found.not_the_jobs_tag => Sight::Empty,
+        match marked::find(job, record.as_ref(), kill) {
+            Ok((found, _)) if found.count > 0 => Sight::Members,
+            Ok((_, true)) => Sight::Empty,
             Ok(_) | Err(_) => Sight::Unknown,
         }
     }
