@@ -524,6 +524,7 @@ fn no_secret_is_ever_written_down() {
         texts(&state.path).into_iter().for_each(secret);
         nest.running().close_stdin();
         nest.wait_empty(TEN).unwrap();
+        assert_swept(&state.sweep(&[]), 1, &[]);
     });
 }
 

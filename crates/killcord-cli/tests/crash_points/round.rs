@@ -19,13 +19,14 @@ pub(crate) struct Round<'c, 'a> {
     pub(crate) cell: &'c Cell<'a>,
     pub(crate) scenario: Scenario,
     pub(crate) nest: Nest,
-    pub(crate) corner: Corner,
     pub(crate) trace: Trace,
     /// What guards that were killed before have left, for a sweep.
     pub(crate) left: Option<Nest>,
     /// The `killcord stop` of the scenario.
     pub(crate) stop: Option<Running>,
     pub(crate) scene: Scene,
+    /// Removed when the scene has ended whoever is left in it.
+    pub(crate) corner: Corner,
     gate: Option<Gate>,
     point: Option<String>,
     acts: u32,

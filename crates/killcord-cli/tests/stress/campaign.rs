@@ -176,6 +176,7 @@ fn heavy_owners_of_every_kind_under_stress_leave_nothing() {
     for who in Who::here() {
         before_it_is_over(&campaign, *who);
     }
+    campaign.tally.note("empty cgroups of inner owners that were killed", before.cgroups_more());
     for what in before.what_is_left() {
         campaign.tally.fault(u32::MAX, &what);
     }

@@ -14,11 +14,17 @@ pub(crate) struct Before {
     descriptors: usize,
     children: usize,
     terminals: BTreeSet<PathBuf>,
+    cgroups: BTreeSet<PathBuf>,
 }
 
 impl Before {
     pub(crate) fn look() -> Self {
-        Self { descriptors: descriptors(), children: children().len(), terminals: terminals() }
+        Self {
+            descriptors: descriptors(),
+            children: children().len(),
+            terminals: terminals(),
+            cgroups: cgroups(),
+        }
     }
 
     /// What is there now and was not, when it has had time to go.
@@ -31,6 +37,12 @@ impl Before {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+
+    /// How many cgroups have come. Those of owners in a corner are looked for there; these are of inner owners that their
+    /// outer job has ended, whose claims no sweep can prove dead before the next boot.
+    pub(crate) fn cgroups_more(&self) -> u32 {
+        cgroups().difference(&self.cgroups).count() as u32
     }
 
     fn look_again(&self) -> Vec<String> {
@@ -62,6 +74,14 @@ fn descriptors() -> usize {
 
 fn children() -> Vec<killcord_testkit::procs::Stat> {
     crate::den::below(std::process::id())
+}
+
+fn cgroups() -> BTreeSet<PathBuf> {
+    let entries = killcord_testkit::Host::get().cgroup_dir().and_then(|dir| fs::read_dir(dir).ok());
+    let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
+    paths
+        .filter(|path| path.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"killcord-")))
+        .collect()
 }
 
 fn terminals() -> BTreeSet<PathBuf> {
