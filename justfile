@@ -20,10 +20,9 @@ demo:
 doctor *args:
     cargo run --release -- doctor {{ args }}
 
-# the cost of a start, beside timeout, bwrap, tini and others
+# what killcord costs beside its peers (or --quick, or by section), and one table
 bench *args:
-    cargo build --release
-    benches/run-vs-peers {{ args }}
+    tools/bench {{ args }}
 
 # hostile bytes for every reader; arguments are seconds and targets
 fuzz *args:

@@ -1,4 +1,4 @@
-//! Hosts that lack something: no `clone3`, no pidfds, a container runtime's filter.
+//! Hosts that lack something: no `clone3`, no pidfds, a container runtime's filter, valgrind in place of a processor.
 //!
 //! Promised (G1, G13, G14): jobs start all the same, end whole, by order and by their owner's death, and the
 //! report says which boundary held them. What cannot be had is refused, if it was asked for.
@@ -10,7 +10,7 @@
 #[path = "kit/report.rs"]
 mod report;
 
-use killcord_testkit::{Host, Pinned, Running, Scene, Signal, Who, bin, reachable, run};
+use killcord_testkit::{Host, Need, Pinned, Running, Scene, Signal, Who, bin, reachable, run, skip};
 use std::process::Command;
 use std::time::Duration;
 
@@ -135,5 +135,26 @@ fn a_namespace_that_is_denied_is_refused_and_not_replaced() {
             );
             assert_eq!(report::read(&scene)["verdict"]["kind"], "refused");
         }
+    }
+}
+
+/// A developer who looks for a fault in a program that links killcord. Valgrind knows neither pidfds nor a leader in its
+/// keeper's memory, and shows its own arguments where a guard would write its name.
+#[test]
+fn valgrind_runs_owner_and_guards() {
+    if !Host::get().has(Need::Program("valgrind")) {
+        skip!(Need::Program("valgrind"));
+    }
+    for (who, boundary) in Host::cells().into_iter().filter(|(_, boundary)| *boundary != "namespace") {
+        let scene = Scene::new();
+        let mut command = scene.command(who, "valgrind");
+        command
+            .args(["--quiet", "--tool=none", "--"])
+            .arg(reachable(env!("CARGO_BIN_EXE_killcord").as_ref()));
+        command.args(["run", "--report", "report.json", "--boundary", boundary, "--", "sh", "-c", "exit 5"]);
+        let done = run(&mut command, SOON);
+        assert_eq!(done.code(), 5, "{who:?} {boundary}: {done:?}");
+        let said = report::read(&scene);
+        assert_eq!(said["verdict"]["kind"], "empty", "{who:?} {boundary}: {said}");
     }
 }

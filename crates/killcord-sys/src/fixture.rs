@@ -259,6 +259,43 @@ fn mask(how: i32, set: &libc::sigset_t) {
     unsafe { libc::sigprocmask(how, set, std::ptr::null_mut()) };
 }
 
+/// A child of [`posix_spawn`], which nobody but its holder waits for.
+#[derive(Debug)]
+pub struct Spawned(Pid);
+
+impl Spawned {
+    /// `waitpid(2)`: the exit status, or 128 and the signal's number.
+    pub fn wait(self) -> io::Result<i32> {
+        loop {
+            match rustix::process::waitpid(Some(self.0), rustix::process::WaitOptions::empty()) {
+                Err(rustix::io::Errno::INTR) | Ok(None) => {}
+                Err(e) => return Err(e.into()),
+                Ok(Some((_, status))) => {
+                    let signal = status.terminating_signal().map_or(0, |signal| 128 + signal);
+                    return Ok(status.exit_status().unwrap_or(signal));
+                }
+            }
+        }
+    }
+}
+
+/// `posix_spawn(3)` of a program without arguments, as a C program starts one: what a start is compared with.
+pub fn posix_spawn(program: &std::path::Path) -> io::Result<Spawned> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(program.as_os_str().as_bytes())?;
+    let argv = [path.as_ptr().cast_mut(), std::ptr::null_mut()];
+    let envp = [std::ptr::null_mut()];
+    let (mut pid, none) = (0, std::ptr::null());
+    // SAFETY: the path and both arrays are null-terminated and outlive the call; no actions and no attributes are given.
+    let failed = unsafe {
+        libc::posix_spawn(&raw mut pid, path.as_ptr(), none, std::ptr::null(), argv.as_ptr(), envp.as_ptr())
+    };
+    match Pid::from_raw(pid).filter(|_| failed == 0) {
+        Some(pid) => Ok(Spawned(pid)),
+        None => Err(io::Error::from_raw_os_error(failed)),
+    }
+}
+
 /// `setsid(2)` between fork and exec, as a program does without killcord: what a start is compared with.
 pub fn lead_a_session(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt;

@@ -7,7 +7,7 @@ use crate::payload::{HELD, Payload};
 use crate::round::{Excuse, Round};
 use killcord_testkit::Who;
 use killcord_testkit::is_root;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How it is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,12 +141,20 @@ impl Round<'_> {
         }
     }
 
-    /// What was let go is nobody's to end.
+    /// What was let go is nobody's to end. One that was only just started may not have written itself down.
     fn released_live(&self, den: &Den) {
-        let names: Vec<String> = self.scene.alive().into_iter().map(|alive| alive.name).collect();
-        if !["released", "released-out"].iter().all(|name| names.iter().any(|n| n == name)) {
-            self.fault(&format!("what was released does not live: {names:?}; {:?}", den.left()));
-        }
+        let until = Instant::now() + SOON;
+        let names = loop {
+            let names: Vec<String> = self.scene.alive().into_iter().map(|alive| alive.name).collect();
+            if ["released", "released-out"].iter().all(|name| names.iter().any(|n| n == name)) {
+                break names;
+            }
+            if Instant::now() >= until {
+                self.fault(&format!("what was released does not live: {names:?}; {:?}", den.left()));
+                break names;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
         self.campaign.tally.note("released, seen to live, ended here", names.len() as u32);
         std::thread::sleep(Duration::from_millis(50));
     }

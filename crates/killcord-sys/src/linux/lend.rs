@@ -181,12 +181,16 @@ impl<T> Lent<T> {
     /// number, and its pidfd where the kernel has them.
     ///
     /// # Errors
-    /// Whatever clone says; `ENOSYS` where it is not known how to enter such a child.
+    /// Whatever clone says; `ENOSYS` where it is not known how to enter such a child, and under valgrind, which would
+    /// take the call for its own fault and end us.
     pub(super) fn to_child(
         &self,
         entry: Entry,
         cgroup: Option<BorrowedFd<'_>>,
     ) -> io::Result<(i32, Option<OwnedFd>)> {
+        if super::valgrind::runs_us() {
+            return Err(io::Error::from_raw_os_error(libc::ENOSYS));
+        }
         // No handler may run in a process that has our memory; the child's own mask is its own business.
         let before = Set::all().block_and_remember()?;
         self.in_use().store(1, Ordering::Release);

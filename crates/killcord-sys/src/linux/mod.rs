@@ -37,6 +37,7 @@ pub mod spawn;
 mod stack;
 pub mod terminal;
 pub mod tree;
+mod valgrind;
 
 /// Whether this system is supported: it is.
 ///

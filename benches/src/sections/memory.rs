@@ -1,0 +1,109 @@
+//! What the guards keep for themselves in memory, with few and with many jobs.
+
+use super::{ours, owner};
+use crate::measure::{Case, Found, Unit};
+use crate::roles::{Held, Shape, tree_args};
+use crate::{Result, Setup};
+use killcord::{Boundary, Job};
+
+pub(crate) fn measure(setup: &Setup, found: &mut Found) -> Result<()> {
+    for boundary in [Boundary::Tree, Boundary::Cgroup] {
+        for count in [1, 100, 1000] {
+            one(setup, found, boundary, count)?;
+        }
+    }
+    Ok(())
+}
+
+fn one(setup: &Setup, found: &mut Found, boundary: Boundary, count: usize) -> Result<()> {
+    let mut case = Case {
+        section: "Memory: private to the guards (smaps_rollup), and the kernel's for each job",
+        name: format!("{}, {count} live jobs", ours(boundary)),
+        unit: Unit::Kib,
+        ..Case::default()
+    };
+    let before = Kernel::now()?;
+    let owner = owner(setup, boundary)?;
+    let (mut held, streams) = Held::new()?;
+    let mut jobs: Vec<Job> = Vec::new();
+    for _ in 0..count {
+        let mut command = owner.command(&setup.own);
+        command.args(tree_args(1, Shape::Wide, "memory"));
+        let copy = |fd: &std::os::fd::OwnedFd| fd.try_clone().map_err(|e| e.to_string());
+        command.stdin(copy(&streams.life)?).stdout(copy(&streams.ready)?).stderr(copy(&streams.done)?);
+        jobs.push(command.spawn().map_err(|e| format!("job {}: {e}", jobs.len()))?);
+    }
+    drop(streams);
+    held.wait_ready(count)?;
+    let after = Kernel::now()?;
+    let keepers: Vec<u32> = jobs.iter().filter_map(|job| parent(job.pid()?)).collect();
+    let warden = keepers.first().and_then(|k| parent(*k)).ok_or("the warden is not to be found")?;
+    let each: Result<Vec<f64>> = keepers.iter().map(|keeper| private(*keeper)).collect();
+    match (private(warden), each) {
+        (Ok(warden), Ok(each)) => {
+            // A goal is a ratio; these are held against a size.
+            let limits = [("goal: warden", 1024.0), ("goal: keeper", 150.0)];
+            if count == 1000 {
+                case.goals = vec![
+                    ("warden".to_owned(), "goal: warden".to_owned(), 1.0),
+                    ("keeper".to_owned(), "goal: keeper".to_owned(), 1.0),
+                ];
+            }
+            let goals = limits.map(|(name, kib)| (name.to_owned(), vec![kib]));
+            let all = [("warden".to_owned(), vec![warden]), ("keeper".to_owned(), each)];
+            found.add(&case, &all.into_iter().chain(goals.into_iter().filter(|_| count == 1000)).collect::<Vec<_>>());
+        }
+        (Err(why), _) | (_, Err(why)) => found.not_here(&case, "warden and keepers", why),
+    }
+    let per_job = |of: fn(&Kernel) -> f64| vec![(of(&after) - of(&before)) / count as f64];
+    if count >= 100 {
+        found.add(
+            &case,
+            &[
+                ("kernel: page tables".to_owned(), per_job(|k| k.page_tables)),
+                ("kernel: stacks".to_owned(), per_job(|k| k.stacks)),
+                ("kernel: slab".to_owned(), per_job(|k| k.slab)),
+            ],
+        );
+        found.note(&case, "kernel: slab", "of the whole machine, for keeper and program together");
+    }
+    for job in &jobs {
+        job.end_now().map_err(|e| e.to_string())?;
+    }
+    for job in &mut jobs {
+        job.wait().map_err(|e| e.to_string())?;
+    }
+    held.let_go()
+}
+
+/// Fields of `/proc/meminfo` (`proc_meminfo(5)`), in KiB.
+struct Kernel {
+    page_tables: f64,
+    stacks: f64,
+    slab: f64,
+}
+
+impl Kernel {
+    fn now() -> Result<Self> {
+        let text = std::fs::read_to_string("/proc/meminfo").map_err(|e| format!("/proc/meminfo: {e}"))?;
+        let of = |name| field(&text, name).ok_or_else(|| format!("/proc/meminfo has no {name}"));
+        Ok(Self { page_tables: of("PageTables:")?, stacks: of("KernelStack:")?, slab: of("Slab:")? })
+    }
+}
+
+fn field(text: &str, name: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
+}
+
+/// What only this process has in memory, in KiB.
+fn private(pid: u32) -> Result<f64> {
+    let path = format!("/proc/{pid}/smaps_rollup");
+    let text = std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
+    let of = |name| field(&text, name).unwrap_or(0.0);
+    Ok(of("Private_Clean:") + of("Private_Dirty:"))
+}
+
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
