@@ -213,6 +213,11 @@ impl Keeper<'_> {
     }
 
     fn kill_tree(&mut self) -> io::Result<()> {
+        // The leader's own group dies while the rest is being looked for. Its number is the leader's, who is unreaped, and
+        // its session began with the leader: nobody else can be in it.
+        if let Some(group) = self.leaders_group() {
+            let _ = child::signal_group(group, signals::SIGKILL);
+        }
         let stop_first = self.seen.kills > 2;
         match self.prepare_for_the_end() {
             Some(tree) => {

@@ -379,9 +379,14 @@ impl Keeper<'_> {
         }
     }
 
-    /// Whether the job's process group may be signalled as a group: on boundary `group`.
+    /// The process group that the leader leads, while its number is pinned by the leader, which is our unreaped child. A
+    /// group of the owner's session is none.
+    pub(super) fn leaders_group(&self) -> Option<u32> {
+        self.leader.filter(|pid| self.leader_leads_its_group() && *pid > 1 && *pid != process::own_pid())
+    }
+
+    /// The same, where it is all that is known of the job: on boundary `group`.
     pub(super) fn pinned_group(&self) -> Option<u32> {
-        let leads = self.leader_leads_its_group() && matches!(self.held, Held::Group);
-        self.leader.filter(|pid| leads && *pid > 1 && *pid != process::own_pid())
+        self.leaders_group().filter(|_| matches!(self.held, Held::Group))
     }
 }
