@@ -48,11 +48,12 @@ fn again(campaign: &Campaign, until: Instant, number: u32, live: impl Fn(u64) ->
     }
 }
 
-/// A process that has nothing to do with killcord, named like one of its jobs' and with a job's name that is nobody's.
+/// A process that has nothing to do with killcord, named like one of its jobs' and with a job's name that is nobody's: not
+/// even that of another test.
 fn stranger(seconds: u64) -> Result<(), String> {
     let scene = Scene::new();
     let mut command = scene.command(Who::User, bin("kc-leaf"));
-    command.args(["stranger", &seconds.to_string()]).env("KILLCORD_JOB", "0123456789abcdef0123456789abcdef");
+    command.args(["stranger", &seconds.to_string()]).env("KILLCORD_JOB", "57a71de257a71de257a71de257a71de2");
     ended_by_itself(&mut command, seconds, true)
 }
 

@@ -113,7 +113,9 @@ impl Round<'_> {
 
     fn stop_service(&self, args: &[&str], den: &Den) -> Bound {
         let done = self.campaign.call(self.who, args);
-        if done.code() != 0 {
+        // On a machine that is slow enough, its time was up before the order came.
+        let over = done.code() == 1 && done.stderr.contains(" is not running: ");
+        if done.code() != 0 && !over {
             self.fault(&format!("{args:?}: {done:?}; {:?}", den.left()));
         }
         Bound::now(ORDER)
