@@ -21,7 +21,11 @@ impl Leaf {
     /// A command that enters it and becomes that program.
     pub(crate) fn enter(&self, program: &Path, args: &[String]) -> Command {
         let mut command = Command::new("sh");
-        command.args(["-c", "echo 0 >\"$0\" && exec \"$@\""]).arg(self.0.join("cgroup.procs")).arg(program).args(args);
+        command
+            .args(["-c", "echo 0 >\"$0\" && exec \"$@\""])
+            .arg(self.0.join("cgroup.procs"))
+            .arg(program)
+            .args(args);
         command
     }
 
@@ -30,7 +34,8 @@ impl Leaf {
     }
 
     pub(crate) fn populated(&self) -> Result<bool> {
-        let events = fs::read_to_string(self.0.join("cgroup.events")).map_err(|e| format!("cgroup.events: {e}"))?;
+        let events =
+            fs::read_to_string(self.0.join("cgroup.events")).map_err(|e| format!("cgroup.events: {e}"))?;
         Ok(!events.lines().any(|line| line == "populated 0"))
     }
 

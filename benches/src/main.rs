@@ -21,7 +21,10 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Measures killcord beside its peers.
 #[derive(Debug, Parser)]
-#[command(name = "killcord-bench", after_help = "Sections: start, run, teardown, owner-kill, memory, many, output, claims, mcp")]
+#[command(
+    name = "killcord-bench",
+    after_help = "Sections: start, run, teardown, owner-kill, memory, many, output, claims, mcp"
+)]
 struct Args {
     /// Under two minutes in place of many; for a look, not for a claim
     #[arg(long)]
@@ -86,8 +89,10 @@ fn run(args: &Args) -> Result<()> {
     };
     let machine = machine(args.quick);
     let mut found = Found::default();
+    let mut failed = Vec::new();
     for (name, measure) in sections::ALL.iter().filter(|(name, _)| wanted(name)) {
-        measure(&setup, &mut found).map_err(|e| format!("{name}: {e}"))?;
+        // What was measured until then, and the other sections, are shown all the same.
+        failed.extend(measure(&setup, &mut found).err().map(|why| format!("{name}: {why}")));
     }
     let json = serde_json::json!({"machine": machine, "rows": found.rows, "missing": found.missing});
     let json = serde_json::to_string_pretty(&json).map_err(|e| e.to_string())?;
@@ -104,7 +109,7 @@ fn run(args: &Args) -> Result<()> {
     let text = if args.json { format!("{json}\n") } else { report::table(&machine, &found) };
     // Whoever has stopped reading has seen enough.
     let _ = std::io::stdout().write_all(text.as_bytes());
-    Ok(())
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
 }
 
 fn machine(quick: bool) -> Machine {
@@ -113,7 +118,9 @@ fn machine(quick: bool) -> Machine {
         let output = std::process::Command::new(program).args(args).output();
         output.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned()).unwrap_or_default()
     };
-    let model = read("/proc/cpuinfo").lines().find_map(|l| Some(l.strip_prefix("model name")?.split_once(": ")?.1.to_owned()));
+    let model = read("/proc/cpuinfo")
+        .lines()
+        .find_map(|l| Some(l.strip_prefix("model name")?.split_once(": ")?.1.to_owned()));
     Machine {
         date: of("date", &["-u", "+%Y-%m-%d"]),
         commit: of("git", &["describe", "--always", "--dirty", "--abbrev=9"]),

@@ -147,10 +147,11 @@ impl Found {
         for (name, costs) in samples.iter().filter(|(_, costs)| !costs.is_empty()) {
             let paired = yardstick.filter(|y| y.len() == costs.len());
             let ratios = paired.map(|y| costs.iter().zip(y).map(|(a, b)| a / b).collect::<Vec<_>>());
-            let goal = case.goals.iter().find(|(variant, ..)| variant == name).and_then(|(_, against, at_most)| {
-                let is = quantile(costs, 0.5) / quantile(of(against)?, 0.5);
-                Some(Goal { against: against.clone(), at_most: *at_most, is, met: is <= *at_most })
-            });
+            let goal =
+                case.goals.iter().find(|(variant, ..)| variant == name).and_then(|(_, against, at_most)| {
+                    let is = quantile(costs, 0.5) / quantile(of(against)?, 0.5);
+                    Some(Goal { against: against.clone(), at_most: *at_most, is, met: is <= *at_most })
+                });
             self.rows.push(Row {
                 section: case.section,
                 case: case.name.clone(),
@@ -173,9 +174,10 @@ impl Found {
     /// Says what has to be known about a figure, behind that.
     pub(crate) fn note(&mut self, case: &Case, variant: &str, note: impl Into<String>) {
         let note = note.into();
-        let row = self.rows.iter_mut().find(|r| {
-            r.section == case.section && r.case == case.name && r.variant == variant
-        });
+        let row = self
+            .rows
+            .iter_mut()
+            .find(|r| r.section == case.section && r.case == case.name && r.variant == variant);
         if let Some(row) = row {
             row.note = Some(note);
         }
@@ -218,7 +220,10 @@ mod tests {
             ..Case::default()
         };
         let mut found = Found::default();
-        found.add(&case, &[("ours".to_owned(), vec![2.0, 4.0, 6.0]), ("theirs".to_owned(), vec![1.0, 2.0, 3.0])]);
+        found.add(
+            &case,
+            &[("ours".to_owned(), vec![2.0, 4.0, 6.0]), ("theirs".to_owned(), vec![1.0, 2.0, 3.0])],
+        );
         let ours = &found.rows[0];
         assert_eq!((ours.ratio, ours.ratio_p10, ours.median), (Some(2.0), Some(2.0), 4.0));
         assert!(!ours.goal.as_ref().unwrap().met);

@@ -36,7 +36,8 @@ impl ServerHandler for Peer {
 
 /// Serves stdin and stdout until stdin ends.
 pub(crate) fn serve() -> crate::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
     runtime.block_on(async {
         let served = Peer.serve(rmcp::transport::stdio()).await.map_err(|e| e.to_string())?;
         served.waiting().await.map(|_| ()).map_err(|e| e.to_string())

@@ -136,7 +136,9 @@ pub(crate) fn markdown(machine: &Machine, found: &Found) -> String {
         }
         let by = case[0].yardstick.as_ref().map_or_else(String::new, |y| format!(", divided by `{y}`"));
         let _ = writeln!(text, "\n{}{by}, {} rounds:\n", case[0].case, case[0].rounds);
-        text.push_str("| variant | median | p10 | p90 | ratio (p10-p90) | goal | |\n|---|--:|--:|--:|--:|---|---|\n");
+        text.push_str(
+            "| variant | median | p10 | p90 | ratio (p10-p90) | goal | |\n|---|--:|--:|--:|--:|---|---|\n",
+        );
         for row in case {
             let _ = writeln!(text, "| {} |", cells(row).join(" | "));
         }
@@ -181,10 +183,19 @@ pub(crate) fn plot(machine: &Machine, found: &Found) -> String {
         y += LINE;
         let one = x(1.0);
         let bottom = y + case.len() as f64 * LINE - 6.0;
-        let _ = writeln!(svg, "<line x1=\"{one}\" x2=\"{one}\" y1=\"{}\" y2=\"{bottom}\" stroke=\"#999\"/>", y - 8.0);
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{one}\" x2=\"{one}\" y1=\"{}\" y2=\"{bottom}\" stroke=\"#999\"/>",
+            y - 8.0
+        );
         for row in case {
             let name = escaped(&row.variant);
-            let _ = writeln!(svg, "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{name}</text>", LABEL - 8.0, y + 4.0);
+            let _ = writeln!(
+                svg,
+                "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{name}</text>",
+                LABEL - 8.0,
+                y + 4.0
+            );
             if let Some(r) = row.ratio {
                 let colour = if row.variant.contains("killcord") { "#1f6f54" } else { "#b9c4cf" };
                 let (from, to) = (one.min(x(r)), one.max(x(r)));
@@ -198,7 +209,11 @@ pub(crate) fn plot(machine: &Machine, found: &Found) -> String {
                 if let (Some(a), Some(b)) = (row.ratio_p10, row.ratio_p90) {
                     let (a, b) = (x(a), x(b));
                     end = end.max(b);
-                    let _ = writeln!(svg, "<line x1=\"{a:.1}\" x2=\"{b:.1}\" y1=\"{0:.1}\" y2=\"{0:.1}\" stroke=\"#333\"/>", y - 0.5);
+                    let _ = writeln!(
+                        svg,
+                        "<line x1=\"{a:.1}\" x2=\"{b:.1}\" y1=\"{0:.1}\" y2=\"{0:.1}\" stroke=\"#333\"/>",
+                        y - 0.5
+                    );
                 }
                 let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"{}\">{}</text>", end + 6.0, y + 4.0, ratio(r));
             }
@@ -236,7 +251,10 @@ mod tests {
             ..Case::default()
         };
         let mut found = Found::default();
-        found.add(&case, &[("std".to_owned(), vec![100.0, 200.0]), ("killcord".to_owned(), vec![150.0, 450.0])]);
+        found.add(
+            &case,
+            &[("std".to_owned(), vec![100.0, 200.0]), ("killcord".to_owned(), vec![150.0, 450.0])],
+        );
         found.not_here(&case, "systemd-run", "not installed");
         (machine, found)
     }

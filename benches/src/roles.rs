@@ -100,7 +100,8 @@ fn take_streams() -> Result<[OwnedFd; 3]> {
     let copy = |fd: std::os::fd::BorrowedFd<'_>| {
         rustix::io::fcntl_dupfd_cloexec(fd, 10).map_err(|e| format!("dup: {e}"))
     };
-    let streams = [copy(rustix::stdio::stdin())?, copy(rustix::stdio::stdout())?, copy(rustix::stdio::stderr())?];
+    let streams =
+        [copy(rustix::stdio::stdin())?, copy(rustix::stdio::stdout())?, copy(rustix::stdio::stderr())?];
     let null = File::options().read(true).write(true).open("/dev/null").map_err(|e| e.to_string())?;
     rustix::stdio::dup2_stdin(&null).map_err(|e| e.to_string())?;
     rustix::stdio::dup2_stdout(&null).map_err(|e| e.to_string())?;
@@ -140,7 +141,8 @@ fn owner(kind: &str, count: &str, killcord: &Path) -> Result<()> {
         }
         "bare" => {
             let leaf = Leaf::new("bare")?;
-            let (alive, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|e| e.to_string())?;
+            let (alive, held) =
+                rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|e| e.to_string())?;
             match fork().map_err(|e| e.to_string())? {
                 Forked::Child => {
                     alarm(LIFE);
@@ -214,12 +216,13 @@ fn guard(program: &str) -> Result<()> {
 fn write(bytes: &str) -> Result<()> {
     alarm(LIFE);
     let mut left: usize = bytes.parse().map_err(|e| format!("{bytes}: {e}"))?;
-    let block: Vec<u8> = b"The quick brown fox jumps over the lazy dog, and does so again for seventy-nine.\n"
-        .iter()
-        .copied()
-        .cycle()
-        .take(64 << 10)
-        .collect();
+    let block: Vec<u8> =
+        b"The quick brown fox jumps over the lazy dog, and does so again for seventy-nine.\n"
+            .iter()
+            .copied()
+            .cycle()
+            .take(64 << 10)
+            .collect();
     let mut stdout = File::from(rustix::io::dup(rustix::stdio::stdout()).map_err(|e| e.to_string())?);
     while left > 0 {
         let part = left.min(block.len());
@@ -251,9 +254,8 @@ impl Streams {
 
 impl Held {
     pub(crate) fn new() -> Result<(Self, Streams)> {
-        let pipe = || {
-            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|e| format!("pipe: {e}"))
-        };
+        let pipe =
+            || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|e| format!("pipe: {e}"));
         let ((life_read, life), (ready, ready_write), (done, done_write)) = (pipe()?, pipe()?, pipe()?);
         let held = Self { ready: ready.into(), done: done.into(), life: Some(life) };
         Ok((held, Streams { life: life_read, ready: ready_write, done: done_write }))
@@ -291,6 +293,10 @@ impl Held {
     /// Lets whoever is left go, and waits for it.
     pub(crate) fn let_go(&mut self) -> Result<()> {
         self.life = None;
-        if self.is_over_within(std::time::Duration::from_secs(20)) { Ok(()) } else { Err("a tree stayed".to_owned()) }
+        if self.is_over_within(std::time::Duration::from_secs(20)) {
+            Ok(())
+        } else {
+            Err("a tree stayed".to_owned())
+        }
     }
 }

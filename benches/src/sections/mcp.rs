@@ -13,7 +13,12 @@ const OURS: &str = "killcord mcp";
 pub(crate) fn measure(setup: &Setup, found: &mut Found) -> Result<()> {
     let section = "MCP server";
     let yardstick = Some(PEER.to_owned());
-    let case = Case { section, name: "start to first answer".to_owned(), yardstick: yardstick.clone(), ..Case::default() };
+    let case = Case {
+        section,
+        name: "start to first answer".to_owned(),
+        yardstick: yardstick.clone(),
+        ..Case::default()
+    };
     let start = |server: fn(&Setup) -> Command| move || Server::start(server(setup)).map(|_| ());
     found.interleave(
         &case,
@@ -23,7 +28,8 @@ pub(crate) fn measure(setup: &Setup, found: &mut Found) -> Result<()> {
     let servers = [RefCell::new(Server::start(peer(setup))?), RefCell::new(Server::start(ours(setup))?)];
     let case = Case { name: "shell_run true, round trip".to_owned(), ..case };
     let variants = [PEER, OURS].iter().zip(&servers);
-    let variants = variants.map(|(name, s)| Variant::timed(*name, || s.borrow_mut().call().map(|_| ()))).collect();
+    let variants =
+        variants.map(|(name, s)| Variant::timed(*name, || s.borrow_mut().call().map(|_| ()))).collect();
     found.interleave(&case, setup.rounds(300, 40), variants);
     let case = Case { name: "memory after these calls (VmRSS)".to_owned(), unit: Unit::Kib, ..case };
     let resident: Result<Vec<_>> = [PEER, OURS]
@@ -92,7 +98,8 @@ impl Server {
     }
 
     fn call(&mut self) -> Result<()> {
-        let answer = self.ask("tools/call", json!({"name": "shell_run", "arguments": {"command": "true"}}))?;
+        let answer =
+            self.ask("tools/call", json!({"name": "shell_run", "arguments": {"command": "true"}}))?;
         let text = answer["result"]["content"][0]["text"].as_str().unwrap_or_default();
         if text.starts_with("[exit 0") { Ok(()) } else { Err(answer.to_string()) }
     }
@@ -101,7 +108,8 @@ impl Server {
         let path = format!("/proc/{}/status", self.child.id());
         let text = std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
         let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        line.and_then(|l| l.split_whitespace().next()?.parse().ok()).ok_or_else(|| format!("{path}: no VmRSS"))
+        line.and_then(|l| l.split_whitespace().next()?.parse().ok())
+            .ok_or_else(|| format!("{path}: no VmRSS"))
     }
 }
 

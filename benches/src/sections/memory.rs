@@ -51,7 +51,10 @@ fn one(setup: &Setup, found: &mut Found, boundary: Boundary, count: usize) -> Re
             }
             let goals = limits.map(|(name, kib)| (name.to_owned(), vec![kib]));
             let all = [("warden".to_owned(), vec![warden]), ("keeper".to_owned(), each)];
-            found.add(&case, &all.into_iter().chain(goals.into_iter().filter(|_| count == 1000)).collect::<Vec<_>>());
+            found.add(
+                &case,
+                &all.into_iter().chain(goals.into_iter().filter(|_| count == 1000)).collect::<Vec<_>>(),
+            );
         }
         (Err(why), _) | (_, Err(why)) => found.not_here(&case, "warden and keepers", why),
     }

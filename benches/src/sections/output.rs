@@ -71,7 +71,8 @@ fn terminal(setup: &Setup, found: &mut Found) -> Result<()> {
             // A server of its own, which ends with its last session.
             let socket = format!("killcord-bench-{}", std::process::id());
             let tmux = |args: &[&str]| {
-                let status = Command::new("tmux").args(["-L", &socket, "-f", "/dev/null"]).args(args).status();
+                let status =
+                    Command::new("tmux").args(["-L", &socket, "-f", "/dev/null"]).args(args).status();
                 status.map_err(|e| format!("tmux: {e}")).map(|_| ())
             };
             let told = format!("{for_tmux}; tmux -L {socket} wait-for -S over");

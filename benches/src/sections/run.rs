@@ -22,7 +22,9 @@ pub(crate) fn measure(setup: &Setup, found: &mut Found) -> Result<()> {
     };
     let killcord = setup.killcord.to_string_lossy().into_owned();
     let processkit = setup.tools.join("bin/processkit-cli").to_string_lossy().into_owned();
-    let with = |kind: &str| vec![killcord.clone(), "run".into(), "--boundary".into(), kind.into(), "--".into(), "true".into()];
+    let with = |kind: &str| {
+        vec![killcord.clone(), "run".into(), "--boundary".into(), kind.into(), "--".into(), "true".into()]
+    };
     let words = |line: &str| line.split(' ').map(ToOwned::to_owned).collect::<Vec<_>>();
     let candidates = vec![
         ("true", words("true")),
@@ -39,9 +41,11 @@ pub(crate) fn measure(setup: &Setup, found: &mut Found) -> Result<()> {
         ("systemd-run --user --scope true", words("systemd-run --user --scope --quiet true")),
         ("processkit-cli", [processkit].into_iter().chain(words("run --jsonl /dev/null -- true")).collect()),
     ];
-    let variants = candidates.into_iter().map(|(name, argv)| Variant::timed(name, move || once(&argv))).collect();
+    let variants =
+        candidates.into_iter().map(|(name, argv)| Variant::timed(name, move || once(&argv))).collect();
     found.interleave(&case, setup.rounds(300, 40), variants);
-    let against = Case { name: format!("start to exit, beside `{BWRAP}`"), yardstick: Some(BWRAP.to_owned()), ..case };
+    let against =
+        Case { name: format!("start to exit, beside `{BWRAP}`"), yardstick: Some(BWRAP.to_owned()), ..case };
     also(found, &against, KILLCORD, BWRAP, 0.6);
     Ok(())
 }
@@ -62,7 +66,9 @@ fn once(argv: &[String]) -> Result<()> {
     let [program, args @ ..] = argv else { return Ok(()) };
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let child = command.spawn().map_err(|e| if e.kind() == std::io::ErrorKind::NotFound { "not installed".to_owned() } else { e.to_string() })?;
+    let child = command.spawn().map_err(|e| {
+        if e.kind() == std::io::ErrorKind::NotFound { "not installed".to_owned() } else { e.to_string() }
+    })?;
     let output = child.wait_with_output().map_err(|e| e.to_string())?;
     if output.status.success() {
         return Ok(());

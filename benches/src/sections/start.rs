@@ -67,9 +67,11 @@ fn small<'a>(setup: &'a Setup, program: &'a Path) -> Result<Vec<Variant<'a>>> {
     let mut all = vec![
         Variant::timed(STD, move || checked(command(program).status())),
         Variant::timed("posix_spawn", move || {
-            fixture::posix_spawn(program).and_then(|child| child.wait()).map_err(|e| e.to_string()).and_then(|code| {
-                if code == 0 { Ok(()) } else { Err(format!("exit {code}")) }
-            })
+            fixture::posix_spawn(program).and_then(|child| child.wait()).map_err(|e| e.to_string()).and_then(
+                |code| {
+                    if code == 0 { Ok(()) } else { Err(format!("exit {code}")) }
+                },
+            )
         }),
         Variant::timed("tokio::process", move || {
             of_tokio.block_on(async {

@@ -62,19 +62,31 @@ fn one(setup: &Setup, found: &mut Found, count: usize, shape: Shape) -> Result<(
         101..=1000 => setup.rounds(12, 3),
         _ => setup.rounds(5, 2),
     };
-    let mut all = vec![bare(setup, count, shape, &left), init(setup, count, shape, &left), group(setup, count, shape, &left)];
+    let mut all = vec![
+        bare(setup, count, shape, &left),
+        init(setup, count, shape, &left),
+        group(setup, count, shape, &left),
+    ];
     all.push(by_table(setup, count, shape, &left));
     let python = setup.tools.join("python");
-    let psutil = Helper::start("psutil", Command::new("python3").args(["-c", PSUTIL]).env("PYTHONPATH", python));
+    let psutil =
+        Helper::start("psutil", Command::new("python3").args(["-c", PSUTIL]).env("PYTHONPATH", python));
     all.push(by_helper(setup, "psutil", psutil, count, shape, &left));
     if count <= ONE_BY_ONE {
         all.push(recursive(setup, count, shape, &left));
         let modules = setup.tools.join("node_modules");
-        let kill = Helper::start("tree-kill", Command::new("node").args(["-e", TREE_KILL]).env("NODE_PATH", modules));
+        let kill = Helper::start(
+            "tree-kill",
+            Command::new("node").args(["-e", TREE_KILL]).env("NODE_PATH", modules),
+        );
         all.push(by_helper(setup, "tree-kill (npm)", kill, count, shape, &left));
     } else {
         for name in ["pgrep, recursively", "tree-kill (npm)"] {
-            found.not_here(&case, name, format!("starts a program for each process; measured up to {ONE_BY_ONE}"));
+            found.not_here(
+                &case,
+                name,
+                format!("starts a program for each process; measured up to {ONE_BY_ONE}"),
+            );
         }
     }
     for boundary in BOUNDARIES {
@@ -175,7 +187,10 @@ fn init<'a>(setup: &'a Setup, count: usize, shape: Shape, left: &Left) -> Varian
     let (name, left) = ("unshare -pf --kill-child", left.clone());
     Variant::new(name, move || {
         let mut command = Command::new("unshare");
-        command.args(["--pid", "--fork", "--kill-child"]).arg(&setup.own).args(tree_args(count, shape, "teardown"));
+        command
+            .args(["--pid", "--fork", "--kill-child"])
+            .arg(&setup.own)
+            .args(tree_args(count, shape, "teardown"));
         down(name, &left, up(command, count)?, |child| child.kill().map_err(|e| e.to_string()))
     })
 }
@@ -188,7 +203,8 @@ fn group<'a>(setup: &'a Setup, count: usize, shape: Shape, left: &Left) -> Varia
         down("killpg", &left, up(command, count)?, |child| {
             // Its leader is our unreaped child: the number is this group's.
             let group = rustix::process::Pid::from_child(child);
-            rustix::process::kill_process_group(group, rustix::process::Signal::KILL).map_err(|e| e.to_string())
+            rustix::process::kill_process_group(group, rustix::process::Signal::KILL)
+                .map_err(|e| e.to_string())
         })
     })
 }
@@ -206,7 +222,10 @@ fn by_table<'a>(setup: &'a Setup, count: usize, shape: Shape, left: &Left) -> Va
     let (name, left) = ("ps -A", left.clone());
     Variant::new(name, move || {
         down(name, &left, up(tree(setup, count, shape), count)?, |child| {
-            let table = Command::new("ps").args(["-A", "-o", "pid=,ppid="]).output().map_err(|e| format!("ps: {e}"))?;
+            let table = Command::new("ps")
+                .args(["-A", "-o", "pid=,ppid="])
+                .output()
+                .map_err(|e| format!("ps: {e}"))?;
             let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
             for line in String::from_utf8_lossy(&table.stdout).lines() {
                 let mut numbers = line.split_whitespace().map_while(|n| n.parse().ok());
@@ -298,9 +317,11 @@ fn growth(found: &mut Found) {
             Some(row.median / count as f64)
         };
         let names = BOUNDARIES.map(ours);
-        let each = names.iter().map(String::as_str).chain([BARE]).filter_map(|name| {
-            Some((name.to_owned(), of(name, 1000)?, of(name, 5000)?))
-        });
+        let each = names
+            .iter()
+            .map(String::as_str)
+            .chain([BARE])
+            .filter_map(|name| Some((name.to_owned(), of(name, 1000)?, of(name, 5000)?)));
         for (name, at_1000, at_5000) in each.collect::<Vec<_>>() {
             let (few, many) = ("a process of 1,000".to_owned(), format!("{name}: a process of 5,000"));
             let case = Case {
