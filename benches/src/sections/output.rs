@@ -4,6 +4,7 @@ use super::{ours, owner, well};
 use crate::measure::{Case, Found, Unit, Variant};
 use crate::{Result, Setup};
 use killcord::{Boundary, Stdio as JobStdio};
+use killcord_sys::fixture;
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -17,16 +18,24 @@ pub(crate) fn measure(setup: &Setup, found: &mut Found) -> Result<()> {
         yardstick: Some("std::process".to_owned()),
         ..Case::default()
     };
-    let mut variants = vec![Variant::new("std::process", move || {
+    let plain = move |own_session: bool| {
         let mut command = Command::new(&setup.own);
         command.args(["role:write", &size.to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
+        if own_session {
+            fixture::lead_a_session(&mut command);
+        }
         rate(size, || {
             let mut child = command.spawn().map_err(|e| e.to_string())?;
             let read = drain(child.stdout.take().ok_or("no stdout")?);
             child.wait().map_err(|e| e.to_string())?;
             read
         })
-    })];
+    };
+    let mut variants = vec![
+        Variant::new("std::process", move || plain(false)),
+        // The kernel's scheduler has writer and reader in different groups then (`sched(7)`, autogroup).
+        Variant::new("std::process, pre_exec(setsid)", move || plain(true)),
+    ];
     for boundary in [Boundary::Tree, Boundary::Cgroup] {
         let owner = owner(setup, boundary)?;
         variants.push(Variant::new(ours(boundary), move || {
