@@ -116,6 +116,10 @@ pub mod cgroup {
             match self.0 {}
         }
 
+        pub fn open_times(&mut self) {
+            match self.0 {}
+        }
+
         pub fn processor_time(&self) -> Option<(u64, u64)> {
             match self.0 {}
         }

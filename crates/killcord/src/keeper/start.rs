@@ -152,6 +152,9 @@ impl Keeper<'_> {
                 self.start = Start::Executing { leader, paths, given };
                 events.push_front(Event::Cloned);
                 self.prepare_for_the_end();
+                if let Held::Cgroup { leaf, .. } = &mut self.held {
+                    leaf.open_times();
+                }
             }
             Err(e) if self.weaken(&e) => {
                 self.start = Start::Waiting(given);
