@@ -644,6 +644,8 @@ pub mod socket {
         fn pair() -> (OwnedFd, OwnedFd);
         fn send(socket: BorrowedFd<'_>, data: &[u8], fds: &[BorrowedFd<'_>]) -> ();
         fn receive(socket: BorrowedFd<'_>, most: usize) -> Received;
+        fn send_no_more(socket: BorrowedFd<'_>) -> ();
+        fn close_for_all(socket: BorrowedFd<'_>) -> ();
         fn into_memory(data: &[u8]) -> OwnedFd;
         fn out_of_memory(fd: OwnedFd, most: usize) -> Vec<u8>;
         fn pipe() -> (OwnedFd, OwnedFd);

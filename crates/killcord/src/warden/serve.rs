@@ -124,7 +124,10 @@ impl Warden {
             if self.decisions.is_done() {
                 hooks::point("warden.gives_up");
                 // What is left of it, a sweep finds.
-                let _ = self.claim.as_ref().map(Claim::give_up);
+                let _ = self.claim.take().map(|claim| claim.give_up());
+                // An owner that waits for our end lets go of the claim in the time that it takes: as the last, which
+                // is the one who waits for the disk.
+                let _ = socket::close_for_all(self.setup.control.as_fd());
                 hooks::point("warden.exits");
                 // As in the keeper: nothing has to be closed first.
                 process::exit_now(0);
