@@ -5,7 +5,7 @@ use crate::hooks;
 use killcord_model::id::JobId;
 use killcord_model::record::{self, Job};
 use killcord_sys::files;
-use killcord_sys::os::AsFd;
+use killcord_sys::os::{AsFd, OwnedFd};
 use killcord_sys::remove::{self, Removed};
 use std::io;
 use std::path::PathBuf;
@@ -51,12 +51,15 @@ impl Claim {
         Ok(())
     }
 
-    /// Makes the job's own temporary directory.
-    pub(crate) fn make_temporary(&self, job: JobId) -> io::Result<PathBuf> {
+    /// Makes the job's own temporary directory: where it is, and a hold on it. As long as somebody has that, removing
+    /// the directory takes away its names and what is in it; giving its block back, for which a file system may wait for
+    /// its disk, comes with the end of the hold.
+    pub(crate) fn make_temporary(&self, job: JobId) -> io::Result<(PathBuf, Option<OwnedFd>)> {
         let name = job.directory_name();
         files::make_directory_at(self.tmp.as_fd(), name.as_ref())?;
         hooks::point("job.directory");
-        Ok(self.path.join(TMP).join(name))
+        let hold = files::open_directory_at(self.tmp.as_fd(), name.as_ref()).ok();
+        Ok((self.path.join(TMP).join(name), hold))
     }
 
     /// Strikes out a job and removes its temporary directory, as far as it comes before `until`. In this order: a

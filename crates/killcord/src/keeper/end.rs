@@ -362,6 +362,11 @@ impl Keeper<'_> {
         hooks::point("keeper.tells_the_end");
         self.report(&Report::Ended(Box::new(end)), REPORT_WITHIN);
         hooks::point("keeper.told_the_end");
+        // Now that nobody waits for it; and before the warden hears that we are done, since whoever removes a directory
+        // spins in the kernel as long as the last hold on one that was in it is being given up (`shrink_dcache_parent`).
+        if let Some((_, hold)) = &mut self.temporary {
+            *hold = None;
+        }
         if kept {
             return;
         }

@@ -137,8 +137,8 @@ pub(crate) struct Keeper<'a> {
     record: Option<record::Job>,
     /// Our number and start where the warden is; inside a namespace we have another number.
     identity: Option<record::Process>,
-    /// The job's own temporary directory, once there is one.
-    temporary: Option<PathBuf>,
+    /// The job's own temporary directory, once there is one, and a hold on it until the end is told.
+    temporary: Option<(PathBuf, Option<OwnedFd>)>,
     /// What the leader was lent until its exec, to be taken back when there is time.
     executed: Option<Leader>,
     /// The leader, while its number is ours to use.

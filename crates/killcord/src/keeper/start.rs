@@ -230,7 +230,7 @@ impl Keeper<'_> {
         // A job of a job has its own name there, and no other.
         let name = &assignment.as_bytes()[..=JOB_VARIABLE.len()];
         let own_directory = self.temporary.as_ref();
-        let temporary = own_directory.map(|path| [b"TMPDIR=", path.as_os_str().as_bytes()].concat());
+        let temporary = own_directory.map(|(path, _)| [b"TMPDIR=", path.as_os_str().as_bytes()].concat());
         let replaced = |v: &&[u8]| v.starts_with(name) || (temporary.is_some() && v.starts_with(b"TMPDIR="));
         let inherited = spec.env.iter().map(|v| v.0.as_slice()).filter(|v| !replaced(v));
         let ours = [assignment.as_bytes()].into_iter().chain(temporary.as_deref());
