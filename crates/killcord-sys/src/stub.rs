@@ -226,6 +226,7 @@ pub mod files {
         fn unlink_at(at: BorrowedFd<'_>, name: &OsStr) -> ();
         fn remove_directory_at(at: BorrowedFd<'_>, name: &OsStr) -> ();
         fn rename_at(at: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> ();
+        fn write_and_move(file: &OwnedFd, data: &[u8], from: (BorrowedFd<'_>, &OsStr), to: (BorrowedFd<'_>, &OsStr)) -> ();
         fn names(directory: BorrowedFd<'_>, most: usize) -> (Vec<OsString>, bool);
         fn hold(fd: BorrowedFd<'_>) -> bool;
         fn seize(fd: BorrowedFd<'_>) -> bool;

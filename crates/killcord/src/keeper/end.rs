@@ -307,6 +307,9 @@ impl Keeper<'_> {
     /// Returns whether that is done.
     fn clear(&mut self, within: Duration) -> bool {
         let Some(claim) = self.claim else { return true };
+        if let Some(ready) = self.ready.take() {
+            claim.give_back(&ready);
+        }
         match claim.clear(self.request.job, Some(clock::now() + within)) {
             Ok(removed) => removed.complete,
             Err(e) => {

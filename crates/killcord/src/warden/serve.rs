@@ -6,7 +6,7 @@ mod start;
 use super::callers::Callers;
 use super::{Setup, adopt::Orphans, spares::Spare};
 use crate::arm::Held;
-use crate::claim::{Claim, sweeper};
+use crate::claim::{Claim, Form, sweeper};
 use crate::hooks;
 use crate::keeper::{self, Handed};
 use crate::message::{self, Incoming};
@@ -83,6 +83,8 @@ pub(super) struct Warden {
     orphans: Orphans,
     /// The keeper that waits for the next job.
     spare: Option<Spare>,
+    /// And what its first record will be written on.
+    form: Option<Form>,
     /// Whether the last round of reaping ended before the dead did: no signal tells of them again.
     unreaped: bool,
 }
@@ -105,6 +107,7 @@ impl Warden {
             own: None,
             orphans: Orphans::default(),
             spare: None,
+            form: None,
             unreaped: false,
         }
     }
