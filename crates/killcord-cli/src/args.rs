@@ -1,7 +1,7 @@
 //! The command line.
 
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use killcord::adopt::{BadPrefix, Prefix};
 use killcord_model::boundary::{Boundary, Choice};
 use killcord_model::{spec, units};
@@ -66,6 +66,25 @@ pub(crate) enum Command {
     Config(Config),
     /// Show or check what `killcord mcp` has recorded
     Audit(Audit),
+}
+
+impl Command {
+    /// Reads the command line. `run`, which is waited for in front of every command, is read by its own part of the
+    /// grammar, since to build all of it takes longer than to read it. Whatever is wrong there, and every page of help, the
+    /// whole grammar says.
+    pub(crate) fn read() -> Result<Self, clap::Error> {
+        Self::read_run(std::env::args_os().skip(1))
+            .map_or_else(|| Cli::try_parse().map(|cli| cli.command), Ok)
+    }
+
+    /// `run` with what follows it, if that is what these words are and they are right.
+    fn read_run(words: impl Iterator<Item = OsString>) -> Option<Self> {
+        let mut words = words.peekable();
+        words.next_if(|word| word == "run")?;
+        let grammar = Run::augment_args(clap::Command::new("run").no_binary_name(true));
+        let found = grammar.try_get_matches_from(words).ok()?;
+        Run::from_arg_matches(&found).ok().map(Box::new).map(Self::Run)
+    }
 }
 
 const RUN_PAGE: &str = page!(
@@ -455,6 +474,43 @@ pub(crate) fn complain(error: &clap::Error, failed: i32) -> i32 {
             let more = if more.is_empty() { String::new() } else { format!(" {}", more.join(" ")) };
             crate::message::say(&format!("{first}{more}; see killcord --help"));
             failed
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split_ascii_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn run_alone_is_read_as_the_whole_grammar_reads_it() {
+        let lines = [
+            "run -- true",
+            "run true --timeout 5 -- x",
+            "run --timeout 1m --grace=0 --boundary tree --require group -- sh -c true",
+            "run --leftovers keep --env-clean --report - --watch-parent --memory 512M --pids 9 --cpu 0.5 a b",
+            "run --watch-parent=no --pass-fd 3 --pass-fd 4 --ack --control-fd 5 --tmpdir inherit -- run run",
+            "run --detach --name web --ttl 2h -- npm start",
+        ];
+        for line in lines {
+            let whole = Cli::try_parse_from(words(&format!("killcord {line}"))).unwrap().command;
+            let alone = Command::read_run(words(line).into_iter()).unwrap();
+            assert_eq!(format!("{alone:?}"), format!("{whole:?}"), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_left_to_the_whole_grammar() {
+        let lines =
+            ["", "run", "runs", "list", "--version", "help run", "run --help", "run -h", "run --version x"];
+        let wrong =
+            ["run --timeout never -- true", "run --name web -- true", "run --detach --name a --ack -- true"];
+        for line in lines.into_iter().chain(wrong) {
+            assert!(Command::read_run(words(line).into_iter()).is_none(), "{line}");
         }
     }
 }

@@ -7,13 +7,12 @@ mod paint;
 mod report;
 mod short;
 
-use clap::Parser;
 use killcord_model::status;
 
 fn main() {
     killcord::init();
-    let code = match args::Cli::try_parse() {
-        Ok(cli) => match cli.command {
+    let code = match args::Command::read() {
+        Ok(command) => match command {
             args::Command::Run(run) => cmd::run::run(&run),
             args::Command::Doctor(doctor) => cmd::doctor::doctor(&doctor),
             args::Command::Demo(demo) => cmd::demo::demo(&demo),

@@ -116,6 +116,10 @@ pub mod cgroup {
             match self.0 {}
         }
 
+        pub fn open_times(&mut self) {
+            match self.0 {}
+        }
+
         pub fn processor_time(&self) -> Option<(u64, u64)> {
             match self.0 {}
         }
@@ -222,6 +226,7 @@ pub mod files {
         fn unlink_at(at: BorrowedFd<'_>, name: &OsStr) -> ();
         fn remove_directory_at(at: BorrowedFd<'_>, name: &OsStr) -> ();
         fn rename_at(at: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> ();
+        fn write_and_move(file: &OwnedFd, data: &[u8], from: (BorrowedFd<'_>, &OsStr), to: (BorrowedFd<'_>, &OsStr)) -> ();
         fn names(directory: BorrowedFd<'_>, most: usize) -> (Vec<OsString>, bool);
         fn hold(fd: BorrowedFd<'_>) -> bool;
         fn seize(fd: BorrowedFd<'_>) -> bool;
@@ -640,6 +645,8 @@ pub mod socket {
         fn pair() -> (OwnedFd, OwnedFd);
         fn send(socket: BorrowedFd<'_>, data: &[u8], fds: &[BorrowedFd<'_>]) -> ();
         fn receive(socket: BorrowedFd<'_>, most: usize) -> Received;
+        fn send_no_more(socket: BorrowedFd<'_>) -> ();
+        fn close_for_all(socket: BorrowedFd<'_>) -> ();
         fn into_memory(data: &[u8]) -> OwnedFd;
         fn out_of_memory(fd: OwnedFd, most: usize) -> Vec<u8>;
         fn pipe() -> (OwnedFd, OwnedFd);

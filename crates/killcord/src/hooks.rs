@@ -106,7 +106,7 @@ impl OnDisk {
         self.0.record(job, &record)?;
         record.state = State::Started;
         self.0.record(job, &record)?;
-        self.0.make_temporary(job)?;
+        self.0.make_temporary(job, None)?;
         self.0.clear(job, None).map(|_| ())
     }
 }

@@ -12,8 +12,9 @@ use killcord_model::wire::{FromWarden, Order, Report, ToWarden, VERSION};
 use killcord_sys::child::{self, Wait};
 use killcord_sys::os::{AsFd, BorrowedFd, OsStrExt, OwnedFd, RawFd};
 use killcord_sys::pidfd::{self, Pidfd};
+use killcord_sys::poll::{self, Interest};
 use killcord_sys::process::{self, Fork};
-use killcord_sys::{cgroup, descriptors, signals, socket, spawn};
+use killcord_sys::{cgroup, clock, descriptors, signals, socket, spawn};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::time::Duration;
@@ -246,14 +247,27 @@ impl Link {
     }
 
     /// Lets the warden go and waits until it is gone, for as long as `within`; then it is killed. Only
-    /// for an owner whose jobs are over.
-    pub(crate) fn close(self, within: Duration) -> io::Result<()> {
-        drop(self.control);
+    /// for an owner whose jobs are over. `meanwhile` is done when the warden has said that all but its exit is done, or
+    /// says nothing.
+    pub(crate) fn close(self, within: Duration, meanwhile: impl FnOnce()) -> io::Result<()> {
+        let until = clock::now() + within;
+        let told = socket::send_no_more(self.control.as_fd());
         hooks::point("owner.lets_warden_go");
         let Some(warden) = self.warden else { return Ok(()) };
+        let mut left = Some(within).filter(|_| told.is_ok());
+        while let Some(time) = left {
+            // What it may still say of a job, nobody asks any more.
+            if matches!(self.hear(), Heard::Closed) {
+                break;
+            }
+            poll::wait([(Some(self.control.as_fd()), Interest::Read)], Some(time))?;
+            left = until.checked_sub(clock::now());
+        }
+        drop(self.control);
+        meanwhile();
         let handle = Pidfd::open(warden);
         if let Ok(handle) = handle
-            && !handle.wait_ended(Some(within))?
+            && !handle.wait_ended(Some(until.saturating_sub(clock::now())))?
         {
             // Our own unreaped child.
             let _ = child::signal(warden, signals::SIGKILL);

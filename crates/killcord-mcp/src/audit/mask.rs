@@ -127,6 +127,9 @@ static NAMED: LazyLock<Vec<Named>> = LazyLock::new(|| {
 impl Named {
     /// Masks the values behind names of secrets. A value behind another name is looked through for names of its own.
     fn mask(&self, text: &str) -> String {
+        if !self.head.is_match(text) {
+            return text.to_owned();
+        }
         let (mut out, mut at) = (String::with_capacity(text.len()), 0);
         for found in self.head.captures_iter(text) {
             let Some(head) = found.get(0).filter(|head| head.start() >= at) else { continue };
@@ -144,9 +147,14 @@ impl Named {
 
 /// A text without the secrets that are recognised in it.
 pub fn text(text: &str) -> String {
-    let shapes = RULES
-        .iter()
-        .fold(text.to_owned(), |text, rule| rule.pattern.replace_all(&text, rule.replace).into_owned());
+    // Whether there is anything to replace is found out without the memory that replacing takes.
+    let shapes = RULES.iter().fold(text.to_owned(), |text, rule| {
+        if rule.pattern.is_match(&text) {
+            rule.pattern.replace_all(&text, rule.replace).into_owned()
+        } else {
+            text
+        }
+    });
     NAMED.iter().fold(shapes, |text, named| named.mask(&text))
 }
 

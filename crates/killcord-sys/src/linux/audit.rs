@@ -9,8 +9,9 @@ use std::io;
 pub const UNSET: u32 = u32::MAX;
 
 fn read_number(path: &str) -> io::Result<u32> {
-    let text = std::fs::read_to_string(path)?;
-    text.trim().parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, path.to_owned()))
+    let text = super::proc::read_file(path)?;
+    let number = std::str::from_utf8(&text).ok().and_then(|text| text.trim().parse().ok());
+    number.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, path.to_owned()))
 }
 
 /// Gives this process an audit session of its own and returns its number.

@@ -33,10 +33,12 @@ pub(crate) fn put(at: BorrowedFd<'_>, name: &str, value: &str) -> io::Result<()>
 
 /// Reads a control file.
 pub(crate) fn get(at: BorrowedFd<'_>, name: &str) -> io::Result<String> {
-    use std::io::Read;
-    let mut text = String::new();
-    std::fs::File::from(open_file(at, name, OFlags::RDONLY)?).read_to_string(&mut text)?;
-    Ok(text)
+    text_of(&open_file(at, name, OFlags::RDONLY)?, name)
+}
+
+fn text_of(file: &OwnedFd, name: &str) -> io::Result<String> {
+    String::from_utf8(super::proc::read_all(file)?)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, name.to_owned()))
 }
 
 /// The number behind a key in a file of `key value` lines.
@@ -233,6 +235,8 @@ pub struct Leaf {
     dir: OwnedFd,
     events: OwnedFd,
     killer: Killer,
+    /// `cpu.stat`, once it is opened.
+    times: Option<OwnedFd>,
 }
 
 impl Leaf {
@@ -247,7 +251,7 @@ impl Leaf {
             Err(e) => return Err(e),
         };
         let events = open_file(at, "cgroup.events", OFlags::RDONLY)?;
-        Ok(Self { dir, events, killer })
+        Ok(Self { dir, events, killer, times: None })
     }
 
     /// What somebody else has opened: the directory, `cgroup.events`, `cgroup.kill`.
@@ -255,7 +259,7 @@ impl Leaf {
     /// # Errors
     /// `Unsupported` elsewhere.
     pub fn from_open([dir, events, kill]: [OwnedFd; 3]) -> io::Result<Self> {
-        Ok(Self { dir, events, killer: Killer::Kill(kill) })
+        Ok(Self { dir, events, killer: Killer::Kill(kill), times: None })
     }
 
     /// The directory, for `CLONE_INTO_CGROUP`.
@@ -344,9 +348,19 @@ impl Leaf {
         Ok(text.lines().filter_map(|l| l.parse().ok()).collect())
     }
 
+    /// Opens what [`Self::processor_time`] reads, while there is time for it.
+    pub fn open_times(&mut self) {
+        // What cannot be opened now is opened then.
+        self.times = open_file(self.dir.as_fd(), "cpu.stat", OFlags::RDONLY).ok();
+    }
+
     /// Processor time of all members, dead ones included, in microseconds: user, system.
     pub fn processor_time(&self) -> Option<(u64, u64)> {
-        let text = get(self.dir.as_fd(), "cpu.stat").ok()?;
+        let text = match &self.times {
+            Some(file) => text_of(file, "cpu.stat"),
+            None => get(self.dir.as_fd(), "cpu.stat"),
+        };
+        let text = text.ok()?;
         Some((value_of(&text, "user_usec")?, value_of(&text, "system_usec")?))
     }
 }

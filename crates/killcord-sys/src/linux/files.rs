@@ -201,6 +201,21 @@ pub fn rename_at(at: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> io::Result<()>
     Ok(rustix::fs::renameat(at, from, at, to)?)
 }
 
+/// Writes a new file as a whole, and gives it a name in another directory of the same file system then: whoever looks
+/// there finds nothing or all of it.
+pub fn write_and_move(
+    file: &OwnedFd,
+    data: &[u8],
+    from: (BorrowedFd<'_>, &OsStr),
+    to: (BorrowedFd<'_>, &OsStr),
+) -> io::Result<()> {
+    let written = rustix::io::retry_on_intr(|| rustix::io::pwrite(file, data, 0))?;
+    if written != data.len() {
+        return Err(io::ErrorKind::WriteZero.into());
+    }
+    Ok(rustix::fs::renameat(from.0, from.1, to.0, to.1)?)
+}
+
 /// The names in a directory, of which at most `most`; whether there are more.
 pub fn names(directory: BorrowedFd<'_>, most: usize) -> io::Result<(Vec<OsString>, bool)> {
     let mut names = Vec::new();

@@ -10,10 +10,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// Reads a file that the kernel makes up, in as few calls as it takes: `std` begins with 32 bytes, since such a file
 /// says that it is empty.
 pub(crate) fn read_file(path: &str) -> io::Result<Vec<u8>> {
-    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    read_all(&rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// The same of one that is open, from its beginning, however often.
+pub(crate) fn read_all(file: &OwnedFd) -> io::Result<Vec<u8>> {
     let (mut text, mut filled) = (vec![0; 4096], 0);
     loop {
-        match rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut text[filled..]))? {
+        match rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut text[filled..], filled as u64))? {
             0 => break,
             n => filled += n,
         }

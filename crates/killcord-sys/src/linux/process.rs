@@ -4,6 +4,7 @@ pub use crate::contract::process::Fork;
 use rustix::process::{DumpableBehavior, Pid};
 use std::ffi::CStr;
 use std::io;
+use std::sync::OnceLock;
 
 /// `fork(2)`, refused in a process with more than one thread.
 ///
@@ -86,6 +87,8 @@ pub fn own_session() -> u32 {
 /// `/proc` is mounted for, which is not ours in a pid namespace without a `/proc` of its own.
 pub fn own_start() -> io::Result<(u32, u64)> {
     let line = super::proc::read_file("/proc/self/stat")?;
+    // A forked copy has them where we have them.
+    TITLE.get_or_init(|| Title::of(&line));
     let stat = super::proc::Stat::parse(&line);
     let stat = stat.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/self/stat"))?;
     Ok((stat.pid, stat.start))
@@ -199,6 +202,9 @@ pub fn group_exists(group: u32) -> bool {
     !matches!(rustix::process::test_kill_process_group(group), Err(rustix::io::Errno::SRCH))
 }
 
+/// Where ours are, once our line in `/proc` has been read for whatever reason: for the kernel that is no cheap one.
+static TITLE: OnceLock<Option<Title>> = OnceLock::new();
+
 /// Where the arguments that `ps` shows are in memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Title {
@@ -210,10 +216,14 @@ impl Title {
     /// Reads the place from `/proc/self/stat` (fields 48 and 49, `proc_pid_stat(5)`). Under valgrind those are valgrind's
     /// own arguments, which it still needs.
     pub fn find() -> Option<Self> {
+        *TITLE.get_or_init(|| Self::of(&super::proc::read_file("/proc/self/stat").ok()?))
+    }
+
+    fn of(line: &[u8]) -> Option<Self> {
         if super::valgrind::runs_us() {
             return None;
         }
-        let line = String::from_utf8_lossy(&super::proc::read_file("/proc/self/stat").ok()?).into_owned();
+        let line = String::from_utf8_lossy(line);
         let mut fields = line.rsplit_once(')')?.1.split_ascii_whitespace().skip(45);
         let start: usize = fields.next()?.parse().ok()?;
         let end: usize = fields.next()?.parse().ok()?;

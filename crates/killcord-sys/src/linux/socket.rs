@@ -39,6 +39,17 @@ pub fn send(socket: BorrowedFd<'_>, data: &[u8], fds: &[BorrowedFd<'_>]) -> io::
     if sent == data.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
+/// Tells the other end that nothing more comes, which it hears as if this end were closed, while what it says can still
+/// be heard here.
+pub fn send_no_more(socket: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::net::shutdown(socket, rustix::net::Shutdown::Write)?)
+}
+
+/// Closes a connection, whoever has copies of its descriptor.
+pub fn close_for_all(socket: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::net::shutdown(socket, rustix::net::Shutdown::Both)?)
+}
+
 /// Takes one datagram of at most `most` bytes, without waiting.
 ///
 /// Its size is asked for first (`MSG_TRUNC` with `MSG_PEEK`, `recv(2)`): a buffer for the largest would

@@ -15,6 +15,7 @@ pub(crate) mod sweeper;
 
 pub(crate) use make::{Claim, discard, seconds};
 pub(crate) use read::{Marker, Reading, claims};
+pub(crate) use records::{Form, Ready};
 pub(crate) use root::Root;
 pub use root::STATE_VARIABLE;
 

@@ -312,6 +312,9 @@ impl Keeper<'_> {
     /// Returns whether that is done.
     fn clear(&mut self, within: Duration) -> bool {
         let Some(claim) = self.claim else { return true };
+        if let Some(ready) = self.ready.take() {
+            claim.give_back(&ready);
+        }
         match claim.clear(self.request.job, Some(clock::now() + within)) {
             Ok(removed) => removed.complete,
             Err(e) => {
@@ -367,6 +370,11 @@ impl Keeper<'_> {
         hooks::point("keeper.tells_the_end");
         self.report(&Report::Ended(Box::new(end)), REPORT_WITHIN);
         hooks::point("keeper.told_the_end");
+        // Now that nobody waits for it; and before the warden hears that we are done, since whoever removes a directory
+        // spins in the kernel as long as the last hold on one that was in it is being given up (`shrink_dcache_parent`).
+        if let Some((_, hold)) = &mut self.temporary {
+            *hold = None;
+        }
         if kept {
             return;
         }

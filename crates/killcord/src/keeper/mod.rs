@@ -11,7 +11,7 @@ mod start;
 mod watch;
 
 use crate::arm::Held;
-use crate::claim::Claim;
+use crate::claim::{Claim, Ready};
 use crate::hooks;
 use crate::numbers::now;
 use killcord_model::id::{JobId, Member};
@@ -63,8 +63,19 @@ pub(crate) struct Setup<'a> {
     pub(crate) status: &'a OwnedFd,
     pub(crate) title: Option<Title>,
     pub(crate) claim: Option<&'a Claim>,
-    /// What a keeper that was forked ahead has opened for the end of its job.
-    pub(crate) tree: Option<Tree>,
+    pub(crate) ahead: Done,
+}
+
+/// What every keeper does and none needs its job for, as far as it is done. One that was forked ahead has the time for it.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    /// Opened for the end of the job.
+    tree: Option<Tree>,
+    identity: Option<record::Process>,
+    /// The audit session that we have entered.
+    tag: Option<u32>,
+    /// A temporary directory.
+    ready: Option<Ready>,
 }
 
 /// What a keeper says to the warden, in one write that the kernel does not split.
@@ -137,8 +148,12 @@ pub(crate) struct Keeper<'a> {
     record: Option<record::Job>,
     /// Our number and start where the warden is; inside a namespace we have another number.
     identity: Option<record::Process>,
-    /// The job's own temporary directory, once there is one.
-    temporary: Option<PathBuf>,
+    /// The audit session that we and the job are in.
+    tag: Option<u32>,
+    /// One that was made ahead, as long as it is nobody's.
+    ready: Option<Ready>,
+    /// The job's own temporary directory, once there is one, and a hold on it until the end is told.
+    temporary: Option<(PathBuf, Option<OwnedFd>)>,
     /// What the leader was lent until its exec, to be taken back when there is time.
     executed: Option<Leader>,
     /// The leader, while its number is ours to use.
@@ -188,11 +203,12 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
     keep.extend(setup.owner.iter().map(|fd| descriptors::number(*fd)));
     keep.extend(setup.go.iter().map(descriptors::number));
     keep.extend(setup.claim.iter().flat_map(|c| c.descriptors()).map(|fd| descriptors::number(&fd)));
-    keep.extend(setup.tree.iter().map(descriptors::number));
+    keep.extend(setup.ahead.ready.iter().filter_map(Ready::descriptor).map(|fd| descriptors::number(&fd)));
+    keep.extend(setup.ahead.tree.iter().map(descriptors::number));
     descriptors::close_all_but(&mut keep)?;
     let mut notes = Vec::new();
     // Before a namespace has a `/proc` of its own.
-    let identity = process::own_start().ok().map(|(pid, start)| record::Process { pid, start });
+    let identity = setup.ahead.identity.or_else(identity);
     if setup.claim.is_none() {
         notes.push("not written down: a sweep would not find what is left of it".to_owned());
     }
@@ -215,11 +231,13 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
         alive: Some(setup.alive.try_clone()?),
         status: setup.status.try_clone()?,
         signals,
-        tree: setup.tree,
+        tree: setup.ahead.tree,
         start,
         claim: setup.claim,
         record: None,
         identity,
+        tag: setup.ahead.tag,
+        ready: setup.ahead.ready,
         temporary: None,
         executed: None,
         leader: None,
@@ -228,6 +246,21 @@ fn prepare(setup: Setup<'_>, under_init: bool) -> io::Result<Keeper<'_>> {
         seen: end::Seen::with_notes(notes),
         exited: None,
     })
+}
+
+/// Our number and start.
+fn identity() -> Option<record::Process> {
+    process::own_start().ok().map(|(pid, start)| record::Process { pid, start })
+}
+
+/// Puts ourselves, and with us all that is going to be of the job, into an audit session of its own, where
+/// nobody has one yet.
+fn enter_session() -> Option<u32> {
+    // Our own files in /proc must be ours for a moment.
+    process::set_dumpable(true).ok()?;
+    let tag = killcord_sys::audit::enter_session().ok();
+    process::set_dumpable(false).ok()?;
+    tag
 }
 
 /// Maps the user, waits until the warden knows that the death signal is armed, and mounts `/proc`.

@@ -4,7 +4,7 @@
 //! ends as well, and by the end of its socket, of which the warden has the only other end. With a job it is a keeper
 //! like any other: then the signal is taken off, since a keeper has to end its job when the warden is gone.
 
-use super::{Handed, Setup, become_keeper};
+use super::{Done, Handed, Setup, become_keeper, enter_session, identity};
 use crate::arm::Held;
 use crate::claim::Claim;
 use crate::hooks;
@@ -50,10 +50,9 @@ struct Order {
 
 /// Becomes a spare in a process that was just forked for it. Never returns.
 pub(crate) fn become_spare(ahead: &Ahead<'_>) -> ! {
-    // Without it the keeper looks again, and says what is missing.
-    let tree = prepare(ahead).map(|()| Tree::new().ok());
-    match tree.and_then(|tree| Ok((tree, wait(ahead)?))) {
-        Ok((tree, Some(Order { request, handed, held }))) => become_keeper(Setup {
+    let done = prepare(ahead);
+    match done.and_then(|done| Ok((done, wait(ahead)?))) {
+        Ok((done, Some(Order { request, handed, held }))) => become_keeper(Setup {
             request: &request,
             handed: &handed,
             held,
@@ -66,7 +65,7 @@ pub(crate) fn become_spare(ahead: &Ahead<'_>) -> ! {
             status: ahead.status,
             title: ahead.title,
             claim: ahead.claim,
-            tree,
+            ahead: done,
         }),
         Ok((_, None)) => process::exit_now(0),
         // The cord is closed with us, before anything was said on it; the status tells the warden.
@@ -75,7 +74,7 @@ pub(crate) fn become_spare(ahead: &Ahead<'_>) -> ! {
 }
 
 /// Does what every keeper does and none needs its job for.
-fn prepare(ahead: &Ahead<'_>) -> io::Result<()> {
+fn prepare(ahead: &Ahead<'_>) -> io::Result<Done> {
     if let Some(title) = ahead.title {
         title.set("killcord-spare");
     }
@@ -91,8 +90,15 @@ fn prepare(ahead: &Ahead<'_>) -> io::Result<()> {
     keep.extend(ahead.claim.iter().flat_map(|c| c.descriptors()).map(|fd| descriptors::number(&fd)));
     descriptors::close_all_but(&mut keep)?;
     leader::raise_ahead(OOM_SCORE_ADJ);
+    // What is missing of it the keeper tries again, and says so then.
+    let done = Done {
+        tree: Tree::new().ok(),
+        identity: identity(),
+        tag: enter_session(),
+        ready: ahead.claim.and_then(|claim| claim.make_ready().ok()),
+    };
     hooks::point("keeper.is_spare");
-    Ok(())
+    Ok(done)
 }
 
 /// Waits for a job; `None` when there will be none.

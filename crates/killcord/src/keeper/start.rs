@@ -1,6 +1,6 @@
 //! From the armed boundary to the running program.
 
-use super::Keeper;
+use super::{Keeper, enter_session};
 use crate::arm::Held;
 use crate::claim::{Claim, seconds};
 use crate::hooks;
@@ -152,6 +152,12 @@ impl Keeper<'_> {
                 self.start = Start::Executing { leader, paths, given };
                 events.push_front(Event::Cloned);
                 self.prepare_for_the_end();
+                if let (Some(claim), Some(ready)) = (self.claim, self.ready.take()) {
+                    claim.give_back(&ready);
+                }
+                if let Held::Cgroup { leaf, .. } = &mut self.held {
+                    leaf.open_times();
+                }
             }
             Err(e) if self.weaken(&e) => {
                 self.start = Start::Waiting(given);
@@ -168,8 +174,11 @@ impl Keeper<'_> {
     /// directory.
     fn write_down(&mut self) -> Result<(), Refusal> {
         let Some(claim) = self.claim else { return Ok(()) };
-        // A second attempt, on a weaker boundary, is in the same session.
-        let tag = self.record.as_ref().map_or_else(|| self.tag(), |record| record.tag);
+        // A second attempt, on a weaker boundary, is in the same session. The init of a namespace needs none: what it
+        // leaves, the kernel ends.
+        if self.record.is_none() && !matches!(self.held, Held::Namespace) {
+            self.tag = self.tag.or_else(enter_session);
+        }
         let text = |path: std::path::PathBuf| path.into_os_string().into_string().ok();
         let record = record::Job {
             place: claim.place.clone(),
@@ -177,7 +186,7 @@ impl Keeper<'_> {
             boundary: self.held.boundary(),
             leaf: self.held.leaf_path().and_then(text),
             limits: self.limits.paths().filter_map(text).collect(),
-            tag,
+            tag: self.tag,
             keeper: self.identity,
             program: record::program_name(&self.request.spec.program),
             since: seconds(),
@@ -186,24 +195,11 @@ impl Keeper<'_> {
         claim.record(job, &record).map_err(|e| not_recorded(claim, Stage::Record, &e))?;
         self.record = Some(record);
         if self.request.spec.own_temporary_directory && self.temporary.is_none() {
-            let made = claim.make_temporary(job);
+            let made = claim.make_temporary(job, self.ready.take());
             let made = made.map_err(|e| not_recorded(claim, Stage::TemporaryDirectory, &e))?;
             self.temporary = Some(made);
         }
         Ok(())
-    }
-
-    /// Puts ourselves, and with us all that is going to be of the job, into an audit session of its own, where
-    /// nobody has one yet. The init of a namespace needs none: what it leaves, the kernel ends.
-    fn tag(&self) -> Option<u32> {
-        if matches!(self.held, Held::Namespace) {
-            return None;
-        }
-        // Our own files in /proc must be ours for a moment.
-        process::set_dumpable(true).ok()?;
-        let tag = killcord_sys::audit::enter_session().ok();
-        process::set_dumpable(false).ok()?;
-        tag
     }
 
     /// Where the kernel does not let a process be born in a cgroup (before 5.7, or under a filter that hides
@@ -227,7 +223,7 @@ impl Keeper<'_> {
         // A job of a job has its own name there, and no other.
         let name = &assignment.as_bytes()[..=JOB_VARIABLE.len()];
         let own_directory = self.temporary.as_ref();
-        let temporary = own_directory.map(|path| [b"TMPDIR=", path.as_os_str().as_bytes()].concat());
+        let temporary = own_directory.map(|(path, _)| [b"TMPDIR=", path.as_os_str().as_bytes()].concat());
         let replaced = |v: &&[u8]| v.starts_with(name) || (temporary.is_some() && v.starts_with(b"TMPDIR="));
         let inherited = spec.env.iter().map(|v| v.0.as_slice()).filter(|v| !replaced(v));
         let ours = [assignment.as_bytes()].into_iter().chain(temporary.as_deref());

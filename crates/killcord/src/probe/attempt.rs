@@ -59,7 +59,7 @@ pub(super) fn boundary(kind: Boundary, witness: &Witness, has: &Mechanisms) -> R
         found.limits = Limit::ALL.map(unknown).into();
     }
     // With the warden every keeper is gone, so that nobody but a witness holds the pipe any more.
-    let closed = owner.close(WARDEN_HAS);
+    let closed = owner.close(WARDEN_HAS, || ());
     match held.and_then(|held| closed.map(|()| held).map_err(|e| format!("the warden: {e}"))) {
         Ok(held) => found.judge(held, has),
         Err(why) => found.why_not = Some(why),

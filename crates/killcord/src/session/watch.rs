@@ -181,7 +181,8 @@ impl Runner {
         self.take_terminal_back();
         hooks::point("owner.knows_the_end");
         if let Some(owner) = self.owner.take()
-            && let Err(e) = owner.close(WARDEN_HAS)
+            // A claim that is gone is only held: what is behind its names goes with the last hold.
+            && let Err(e) = owner.close(WARDEN_HAS, || drop(self.claim.take_if(|claim| !claim.is_there())))
         {
             self.trouble.push(format!("failed to wait for the warden: {e}"));
         }

@@ -6,7 +6,7 @@ mod start;
 use super::callers::Callers;
 use super::{Setup, adopt::Orphans, spares::Spare};
 use crate::arm::Held;
-use crate::claim::{Claim, sweeper};
+use crate::claim::{Claim, Form, sweeper};
 use crate::hooks;
 use crate::keeper::{self, Handed};
 use crate::message::{self, Incoming};
@@ -83,6 +83,8 @@ pub(super) struct Warden {
     orphans: Orphans,
     /// The keeper that waits for the next job.
     spare: Option<Spare>,
+    /// And what its first record will be written on.
+    form: Option<Form>,
     /// Whether the last round of reaping ended before the dead did: no signal tells of them again.
     unreaped: bool,
 }
@@ -105,6 +107,7 @@ impl Warden {
             own: None,
             orphans: Orphans::default(),
             spare: None,
+            form: None,
             unreaped: false,
         }
     }
@@ -124,7 +127,10 @@ impl Warden {
             if self.decisions.is_done() {
                 hooks::point("warden.gives_up");
                 // What is left of it, a sweep finds.
-                let _ = self.claim.as_ref().map(Claim::give_up);
+                let _ = self.claim.take().map(|claim| claim.give_up());
+                // An owner that waits for our end lets go of the claim in the time that it takes: as the last, which
+                // is the one who waits for the disk.
+                let _ = socket::close_for_all(self.setup.control.as_fd());
                 hooks::point("warden.exits");
                 // As in the keeper: nothing has to be closed first.
                 process::exit_now(0);

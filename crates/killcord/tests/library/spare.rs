@@ -5,9 +5,10 @@
 //! it is nobody's orphan.
 
 use crate::kit::{BOUND, Guards, SOON, boundaries, ms, owner_of, script, timed, trials};
-use killcord::{Boundary, Error, Job, Owner, Verdict};
+use killcord::{Boundary, Choice, Error, Job, Owner, Stdio, Verdict};
 use killcord_testkit::claims::until;
 use killcord_testkit::{PinnedProcess, Scene, Signal, Stream, procs};
+use std::path::Path;
 use std::time::Instant;
 
 trials![
@@ -18,6 +19,7 @@ trials![
     it_ends_with_its_warden,
     it_ends_with_the_last_request,
     it_is_not_taken_for_an_orphan,
+    what_was_made_ahead_is_the_next_job_s_or_goes,
 ];
 
 /// Those of which the keeper is no init, which is made with its namespace.
@@ -196,5 +198,47 @@ fn it_is_not_taken_for_an_orphan() {
         assert!(spare.is_alive(), "{boundary}: it was ended with the orphans");
         let (job, _held) = start(&owner, &scene);
         assert_eq!(Guards::of(&job.unwrap()).keeper.pid, spare.pid, "{boundary}");
+    }
+}
+
+/// The names in a directory that begin like this.
+fn names(dir: &Path, prefix: &str) -> Vec<String> {
+    let names = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let names = names.map(|entry| entry.file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with(prefix)).collect()
+}
+
+fn what_was_made_ahead_is_the_next_job_s_or_goes() {
+    for boundary in with_spares() {
+        let scene = Scene::new();
+        let state = scene.path("state");
+        let owner = Owner::builder().boundary(Choice::Exactly(boundary)).state_directory(&state);
+        let owner = owner.build().unwrap();
+        let claim = state.join(names(&state, "c").concat());
+        for round in 0..6 {
+            let mut command = owner.command("sh");
+            command.args(["-c", "echo $TMPDIR; ls -A $TMPDIR; stat -c %a $TMPDIR"]).stdout(Stdio::piped());
+            let inherits = round % 3 == 2;
+            if inherits {
+                command.env("TMPDIR", scene.path("tmp")).inherit_temporary_directory();
+            }
+            let job = command.spawn().unwrap();
+            let id = job.id().to_string();
+            let output = job.into_output(4096).unwrap();
+            assert!(output.end.success(), "{boundary}: {output:?}");
+            if !inherits {
+                let own = claim.join("tmp").join(&id[..12]);
+                assert_eq!(output.stdout.to_text(), format!("{}\n700\n", own.display()), "{boundary}");
+            }
+            // Of all of them the next job's alone may be there.
+            let ahead = (names(&claim.join("tmp"), ""), names(&claim, ".form-"));
+            assert!(
+                ahead.0.len() <= 1 && ahead.0.iter().all(|name| name.starts_with(".spare-")),
+                "{ahead:?}"
+            );
+            assert!(ahead.1.len() <= 1 && names(&claim.join("jobs"), "").is_empty(), "{ahead:?}");
+        }
+        drop(owner);
+        until(BOUND, "the claim is gone", || names(&state, "").is_empty());
     }
 }

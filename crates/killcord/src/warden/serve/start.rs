@@ -89,7 +89,9 @@ impl Warden {
             program: record::program_name(&request.spec.program),
             since: seconds(),
         };
-        claim.record(request.job, &record).map_err(|e| keeper::not_recorded(claim, Stage::Record, &e))
+        claim
+            .reserve(request.job, &record, self.form.take())
+            .map_err(|e| keeper::not_recorded(claim, Stage::Record, &e))
     }
 
     /// Strikes out a job of which nothing is left. What cannot be removed goes with the claim.
@@ -177,6 +179,9 @@ impl Warden {
         match Spare::fork(ahead) {
             Ok(spare) => {
                 self.spare = Some(spare);
+                if self.form.is_none() {
+                    self.form = self.claim.as_ref().and_then(|claim| claim.make_form().ok());
+                }
                 hooks::point("warden.has_spare");
             }
             Err(_) => events.push_back(Event::SpareGone),
@@ -230,7 +235,7 @@ impl Warden {
                 status: &self.channels.status_write,
                 title: self.title,
                 claim: self.claim.as_ref(),
-                tree: None,
+                ahead: keeper::Done::default(),
             }),
         }
     }
