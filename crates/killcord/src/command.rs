@@ -314,16 +314,13 @@ impl Command {
         matches!(self.env.get(OsStr::new(variable)), Some(Some(_)))
     }
 
+    /// What is inherited, as it stands there, but for what is set or taken away.
     fn environment(&self) -> Vec<Bytes> {
-        let mut all: BTreeMap<OsString, OsString> =
-            if self.clear { BTreeMap::new() } else { std::env::vars_os().collect() };
-        for (name, value) in &self.env {
-            match value {
-                Some(value) => all.insert(name.clone(), value.clone()),
-                None => all.remove(name),
-            };
-        }
-        all.iter().map(|(n, v)| Bytes([n.as_bytes(), b"=", v.as_bytes()].concat())).collect()
+        let assignment = |n: &OsStr, v: &OsStr| Bytes([n.as_bytes(), b"=", v.as_bytes()].concat());
+        let inherited = (!self.clear).then(std::env::vars_os).into_iter().flatten();
+        let inherited = inherited.filter(|(name, _)| !self.env.contains_key(name));
+        let set = self.env.iter().filter_map(|(name, value)| Some(assignment(name, value.as_ref()?)));
+        inherited.map(|(name, value)| assignment(&name, &value)).chain(set).collect()
     }
 
     /// The descriptors for the job, and the ends that stay here.
