@@ -1,3 +1,4 @@
+use killcord_model::spec::Unread;
 use killcord_model::wire::{
     Answer, Call, FromWarden, Order, Report, Stage, ToWarden, VERSION, WireError, decode, encode,
 };
@@ -11,6 +12,9 @@ const CUT: usize = 256;
 /// again it is the same one and no longer.
 pub fn wire(datagram: &[u8]) {
     message::<ToWarden>(datagram);
+    // What the warden reads over is what its keeper reads.
+    let read_over = decode::<ToWarden<Unread>>(datagram).is_ok();
+    assert_eq!(read_over, decode::<ToWarden>(datagram).is_ok());
     message::<FromWarden>(datagram);
     message::<Order>(datagram);
     message::<Report>(datagram);

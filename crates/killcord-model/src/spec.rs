@@ -3,7 +3,9 @@
 use crate::boundary::{Boundary, Choice};
 use crate::id::JobId;
 use crate::ladder::{GRACE, Signal};
+use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::time::Duration;
 
 /// What happens to processes that are still there when the leader has exited.
@@ -62,15 +64,17 @@ impl Limits {
 }
 
 /// What to execute and with which attributes. Descriptors travel beside it.
+///
+/// `L` is what arguments and environment are read as.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Spec {
+pub struct Spec<L = Vec<Bytes>> {
     /// The program as it was named; looked up in the `PATH` of `env` when it has no slash.
     #[serde(with = "bytes")]
     pub program: Vec<u8>,
     /// The arguments, the first being the program's own name.
-    pub argv: Vec<Bytes>,
+    pub argv: L,
     /// The environment as `NAME=value`.
-    pub env: Vec<Bytes>,
+    pub env: L,
     /// The file mode creation mask; the warden's own otherwise.
     pub umask: Option<u32>,
     /// Resource limits to set.
@@ -130,11 +134,11 @@ impl Default for Policy {
 
 /// A job as the owner asks the warden for it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Request {
+pub struct Request<L = Vec<Bytes>> {
     /// The job's name.
     pub job: JobId,
     /// What to execute.
-    pub spec: Spec,
+    pub spec: Spec<L>,
     /// When and how it ends.
     pub policy: Policy,
     /// Limits on the whole.
@@ -150,6 +154,28 @@ pub struct Request {
 /// Bytes that a system call takes: no text encoding is assumed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Bytes(#[serde(with = "bytes")] pub Vec<u8>);
+
+/// Arguments or an environment that was read over: the warden passes them on, and a copy of each string would be a page
+/// that it and the keeper it forks next no longer share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Unread;
+
+impl<'de> Deserialize<'de> for Unread {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Strings;
+        impl<'de> Visitor<'de> for Strings {
+            type Value = Unread;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("runs of bytes")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Unread, A::Error> {
+                while seq.next_element::<&'de [u8]>()?.is_some() {}
+                Ok(Unread)
+            }
+        }
+        d.deserialize_seq(Strings)
+    }
+}
 
 /// Serde for byte strings: as one run of bytes instead of a sequence of numbers.
 mod bytes {

@@ -8,7 +8,7 @@
 use crate::boundary::Boundary;
 use crate::id::JobId;
 use crate::ladder::{Ladder, Signal};
-use crate::spec::Request;
+use crate::spec::{Bytes, Request};
 use crate::status::ExitStatus;
 use crate::verdict::{End, Verdict};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -26,10 +26,10 @@ pub const LARGEST_MESSAGE: usize = 64 * 1024 * 1024;
 
 /// Owner to warden.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum ToWarden {
+pub enum ToWarden<L = Vec<Bytes>> {
     /// Start a job. Descriptors: the keeper's end of the cord, the working directory, the job's 0, 1
     /// and 2, then one for each of `spec.extra_fds`.
-    Start(Box<Request>),
+    Start(Box<Request<L>>),
     /// The message itself is in a memory file, which is the first descriptor; the others follow.
     InMemory,
 }
@@ -250,11 +250,24 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, WireError> {
     postcard::to_extend(message, vec![VERSION]).map_err(|e| WireError::Malformed(e.to_string()))
 }
 
+/// Puts a message of its own before one that is passed on as it came.
+pub fn encode_before<T: Serialize>(message: &T, passed_on: &[u8]) -> Result<Vec<u8>, WireError> {
+    let mut before = encode(message)?;
+    before.reserve_exact(passed_on.len());
+    before.extend_from_slice(passed_on);
+    Ok(before)
+}
+
 /// Decodes a message after its version byte.
 pub fn decode<T: DeserializeOwned>(datagram: &[u8]) -> Result<T, WireError> {
+    decode_before(datagram).map(|(message, _)| message)
+}
+
+/// Decodes a message, and says what stands behind it.
+pub fn decode_before<T: DeserializeOwned>(datagram: &[u8]) -> Result<(T, &[u8]), WireError> {
     match datagram {
         [VERSION, message @ ..] => {
-            postcard::from_bytes(message).map_err(|e| WireError::Malformed(e.to_string()))
+            postcard::take_from_bytes(message).map_err(|e| WireError::Malformed(e.to_string()))
         }
         [other, ..] => Err(WireError::Version(*other)),
         [] => Err(WireError::Malformed("empty".to_owned())),
@@ -264,6 +277,8 @@ pub fn decode<T: DeserializeOwned>(datagram: &[u8]) -> Result<T, WireError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::boundary::Choice;
+    use crate::spec::{Limits, Policy, Spec, Unread};
     use proptest::prelude::*;
 
     #[test]
@@ -295,6 +310,40 @@ mod tests {
         assert!(decode::<Order>(&[]).is_err());
     }
 
+    #[test]
+    fn a_request_whose_strings_are_read_over_says_the_rest_and_is_refused_where_it_is_cut() {
+        let strings = |all: &[&[u8]]| all.iter().map(|s| Bytes(s.to_vec())).collect::<Vec<_>>();
+        let mut spec =
+            Spec::new(b"tool".to_vec(), strings(&[b"tool", b"-v"]), strings(&[b"A=\xff", b"", b"B=2"]));
+        spec.extra_fds = vec![7, 9];
+        let request = Request {
+            job: JobId(3),
+            spec,
+            policy: Policy::default(),
+            limits: Limits { pids: Some(5), ..Limits::default() },
+            boundary: Choice::Exactly(Boundary::Tree),
+            require: None,
+            wait_for_go: true,
+        };
+        let sent = encode(&ToWarden::Start(Box::new(request.clone()))).unwrap();
+        let Ok(ToWarden::Start(read)) = decode::<ToWarden<Unread>>(&sent) else { panic!("{sent:?}") };
+        assert_eq!((read.job, &read.spec.program), (request.job, &request.spec.program));
+        assert_eq!((read.spec.extra_fds, read.spec.session), (request.spec.extra_fds, request.spec.session));
+        assert_eq!((read.limits, read.boundary, read.wait_for_go), (request.limits, request.boundary, true));
+        for cut in 0..sent.len() {
+            assert!(decode::<ToWarden<Unread>>(&sent[..cut]).is_err(), "{cut}");
+        }
+        // A number in the place of the strings is none of them.
+        assert!(serde_json::from_str::<Unread>("7").unwrap_err().to_string().contains("runs of bytes"));
+    }
+
+    #[test]
+    fn what_is_passed_on_stands_whole_behind_the_word_about_it() {
+        let passed_on = encode(&Order::HandOver).unwrap();
+        let both = encode_before(&Boundary::Cgroup, &passed_on).unwrap();
+        assert_eq!(decode_before(&both), Ok((Boundary::Cgroup, passed_on.as_slice())));
+    }
+
     proptest! {
         #[test]
         fn no_datagram_panics_the_reader(datagram in proptest::collection::vec(any::<u8>(), 0..300)) {
@@ -303,7 +352,8 @@ mod tests {
             let _ = decode::<Order>(&datagram);
             let _ = decode::<Report>(&datagram);
             let _ = decode::<FromWarden>(&datagram);
-            let _ = decode::<ToWarden>(&datagram);
+            let whole = decode::<ToWarden>(&datagram);
+            prop_assert_eq!(decode::<ToWarden<Unread>>(&datagram).is_ok(), whole.is_ok());
         }
     }
 }

@@ -23,8 +23,8 @@ pub(crate) enum Held {
     Cgroup {
         /// Our own cgroup, in which it is.
         own: Rc<Own>,
-        /// Its name there.
-        name: String,
+        /// Whose it is, by which it has its name there.
+        job: JobId,
         /// It.
         leaf: Leaf,
     },
@@ -54,7 +54,7 @@ impl Held {
     /// Where the job's cgroup is.
     pub(crate) fn leaf_path(&self) -> Option<PathBuf> {
         match self {
-            Self::Cgroup { own, name, .. } => Some(own.path.join(name)),
+            Self::Cgroup { own, job, .. } => Some(own.path.join(job.cgroup_name())),
             Self::Group | Self::Tree | Self::Namespace => None,
         }
     }
@@ -62,7 +62,7 @@ impl Held {
     /// Removes the job's cgroup, which must be empty.
     pub(crate) fn remove(&self) -> io::Result<()> {
         match self {
-            Self::Cgroup { own, name, .. } => own.remove(name),
+            Self::Cgroup { own, job, .. } => own.remove(&job.cgroup_name()),
             Self::Group | Self::Tree | Self::Namespace => Ok(()),
         }
     }
@@ -85,7 +85,7 @@ pub(crate) fn cgroup(own: &Rc<Own>, job: JobId) -> io::Result<Held> {
     let name = job.cgroup_name();
     let dir = own.make(&name)?;
     match Leaf::open(dir) {
-        Ok(leaf) => Ok(Held::Cgroup { own: Rc::clone(own), name, leaf }),
+        Ok(leaf) => Ok(Held::Cgroup { own: Rc::clone(own), job, leaf }),
         Err(e) => {
             // Nobody can be in it; the error that matters is the first.
             let _ = own.remove(&name);
@@ -98,7 +98,12 @@ pub(crate) fn cgroup(own: &Rc<Own>, job: JobId) -> io::Result<Held> {
 ///
 /// `guards` are the processes that killcord itself has in our own cgroup; they may be moved aside so that
 /// controllers can be handed down beside them.
-pub(crate) fn limits(held: &Held, job: JobId, wanted: &Wanted, guards: &[u32]) -> Result<Limits, Refusal> {
+pub(crate) fn limits(
+    held: &Held,
+    job: JobId,
+    wanted: &Wanted,
+    guards: impl Fn() -> Vec<u32>,
+) -> Result<Limits, Refusal> {
     let mut armed = Limits::default();
     let all = [
         (Resource::Memory, wanted.memory),
@@ -108,7 +113,7 @@ pub(crate) fn limits(held: &Held, job: JobId, wanted: &Wanted, guards: &[u32]) -
     for (resource, value) in all {
         let Some(value) = value else { continue };
         if let Held::Cgroup { own, .. } = held {
-            hand_down(own, resource, guards);
+            hand_down(own, resource, &guards());
         }
         let leaf = held.leaf().map(Leaf::dir);
         if let Err(e) = armed.arm(leaf, &job.cgroup_name(), resource, value) {

@@ -1,5 +1,6 @@
 //! Messages of the model on sockets of the system.
 
+use killcord_model::spec::{Request, Unread};
 use killcord_model::wire::{self, LARGEST_DATAGRAM, LARGEST_MESSAGE, ToWarden};
 use killcord_sys::os::{AsFd, BorrowedFd, OwnedFd};
 use killcord_sys::socket::{self, Received};
@@ -50,16 +51,26 @@ pub(crate) fn send_request(to: BorrowedFd<'_>, request: &ToWarden, fds: &[Borrow
     let memory = socket::into_memory(&data)?;
     let mut all = vec![memory.as_fd()];
     all.extend_from_slice(fds);
-    send(to, &ToWarden::InMemory, &all)
+    send(to, &<ToWarden>::InMemory, &all)
 }
 
+/// A request as the warden reads it, and the message that it passes on.
+pub(crate) type Passing = (Box<Request<Unread>>, Vec<u8>);
+
 /// Takes a request, out of its memory file if it is in one.
-pub(crate) fn receive_request(from: BorrowedFd<'_>) -> io::Result<Incoming<ToWarden>> {
-    match receive::<ToWarden>(from)? {
-        Incoming::Message(ToWarden::InMemory, mut fds) if !fds.is_empty() => {
-            let data = socket::out_of_memory(fds.remove(0), LARGEST_MESSAGE)?;
-            Ok(Incoming::Message(wire::decode(&data).map_err(invalid)?, fds))
-        }
-        other => Ok(other),
+pub(crate) fn receive_request(from: BorrowedFd<'_>) -> io::Result<Incoming<Passing>> {
+    let (mut data, mut fds) = match socket::receive(from, LARGEST_DATAGRAM + 1)? {
+        Received::Message(data, fds) => (data, fds),
+        Received::Nothing => return Ok(Incoming::Nothing),
+        Received::Closed => return Ok(Incoming::Closed),
+    };
+    let mut message = wire::decode(&data).map_err(invalid)?;
+    if matches!(message, ToWarden::InMemory) && !fds.is_empty() {
+        data = socket::out_of_memory(fds.remove(0), LARGEST_MESSAGE)?;
+        message = wire::decode(&data).map_err(invalid)?;
+    }
+    match message {
+        ToWarden::Start(request) => Ok(Incoming::Message((request, data), fds)),
+        ToWarden::InMemory => Err(io::ErrorKind::InvalidData.into()),
     }
 }

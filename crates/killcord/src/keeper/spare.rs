@@ -9,8 +9,8 @@ use crate::arm::Held;
 use crate::claim::Claim;
 use crate::hooks;
 use killcord_model::boundary::Boundary;
-use killcord_model::spec::{OOM_SCORE_ADJ, Request, Session};
-use killcord_model::wire::{self, LARGEST_DATAGRAM};
+use killcord_model::spec::{OOM_SCORE_ADJ, Request};
+use killcord_model::wire::{self, LARGEST_DATAGRAM, ToWarden};
 use killcord_sys::cgroup::{Leaf, Own};
 use killcord_sys::descriptors;
 use killcord_sys::leader;
@@ -43,7 +43,7 @@ pub(crate) struct Ahead<'a> {
 /// A job on its way to the spare.
 #[derive(Debug)]
 struct Order {
-    request: Request,
+    request: Box<Request>,
     handed: Handed,
     held: Held,
 }
@@ -127,11 +127,11 @@ fn wait(ahead: &Ahead<'_>) -> io::Result<Option<Order>> {
 }
 
 /// A job as one message, where it is one that a spare can take: one that needs nothing but what a message carries.
+/// `message` is the owner's, with the whole request.
 pub(crate) fn pack<'a>(
-    request: &Request,
+    message: &[u8],
     handed: &'a Handed,
     held: &'a Held,
-    limits: &Limits,
 ) -> Option<(Vec<u8>, Vec<BorrowedFd<'a>>)> {
     let mut fds = match held {
         Held::Cgroup { leaf, .. } => vec![leaf.dir(), leaf.events(), leaf.kill_file()?],
@@ -140,18 +140,17 @@ pub(crate) fn pack<'a>(
         Held::Namespace => return None,
     };
     fds.extend(handed.descriptors());
-    let shares = matches!(request.spec.session, Session::Shared { .. });
-    if shares || limits.entries().next().is_some() || !request.limits.is_empty() || fds.len() > MOST_FDS {
-        return None;
-    }
-    let message = wire::encode(&(held.boundary(), request)).ok()?;
-    (message.len() <= LARGEST_DATAGRAM).then_some((message, fds))
+    let job = wire::encode_before(&held.boundary(), message).ok()?;
+    (fds.len() <= MOST_FDS && job.len() <= LARGEST_DATAGRAM).then_some((job, fds))
 }
 
 fn take(data: &[u8], mut fds: Vec<OwnedFd>, own: Option<&Rc<Own>>) -> io::Result<Order> {
     let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
-    let (boundary, request): (Boundary, Request) =
-        wire::decode(data).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+    let unread = |e| io::Error::new(io::ErrorKind::InvalidData, e);
+    let (boundary, message) = wire::decode_before(data).map_err(unread)?;
+    let ToWarden::Start(request) = wire::decode(message).map_err(unread)? else {
+        return Err(invalid("no request"));
+    };
     let held = match boundary {
         Boundary::Tree => Held::Tree,
         Boundary::Group => Held::Group,
@@ -160,7 +159,7 @@ fn take(data: &[u8], mut fds: Vec<OwnedFd>, own: Option<&Rc<Own>>) -> io::Result
             let parts = std::mem::replace(&mut fds, rest);
             let parts = <[OwnedFd; 3]>::try_from(parts).map_err(|_| invalid("no cgroup"))?;
             let own = Rc::clone(own.ok_or_else(|| invalid("no cgroup of our own"))?);
-            Held::Cgroup { own, name: request.job.cgroup_name(), leaf: Leaf::from_open(parts)? }
+            Held::Cgroup { own, job: request.job, leaf: Leaf::from_open(parts)? }
         }
         Boundary::Namespace | Boundary::Uncontained => return Err(invalid("no job for a spare")),
     };

@@ -39,7 +39,7 @@ pub(crate) struct Handed {
 
 impl Handed {
     /// Takes them apart; `None` when they are not as many as the request says.
-    pub(crate) fn from_descriptors(fds: Vec<OwnedFd>, request: &Request) -> Option<Self> {
+    pub(crate) fn from_descriptors<L>(fds: Vec<OwnedFd>, request: &Request<L>) -> Option<Self> {
         let mut fds = fds.into_iter();
         let (cord, directory) = (fds.next()?, fds.next()?);
         let standard = [fds.next()?, fds.next()?, fds.next()?];

@@ -16,7 +16,7 @@ use killcord_model::spec::Request;
 use killcord_model::time::Time;
 use killcord_model::verdict::Verdict;
 use killcord_model::warden::{Effect, Event, Warden as Decisions};
-use killcord_model::wire::{FromWarden, ToWarden};
+use killcord_model::wire::FromWarden;
 use killcord_sys::cgroup::Own;
 use killcord_sys::child::{self, Change, Wait};
 use killcord_sys::limits::Limits;
@@ -25,7 +25,8 @@ use killcord_sys::poll::{self, Interest};
 use killcord_sys::process::{self, Title};
 use killcord_sys::signals::{self, SignalFd};
 use killcord_sys::socket;
-use std::collections::{BTreeMap, VecDeque};
+use start::{Asked, Whole};
+use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -56,6 +57,7 @@ pub(super) struct Channels {
 /// A keeper and what it holds, as the second line needs it.
 #[derive(Debug)]
 struct Ward {
+    job: JobId,
     keeper: u32,
     held: Held,
     limits: Limits,
@@ -77,7 +79,9 @@ pub(super) struct Warden {
     channels: Channels,
     title: Option<Title>,
     decisions: Decisions,
-    wards: BTreeMap<JobId, Ward>,
+    /// In no order: a new one goes to the end. In a tree of them, each start would write elsewhere, and the small holes
+    /// between its nodes fill with what a keeper allocates: each is a page that guards no longer share.
+    wards: Vec<Ward>,
     /// Our own v2 cgroup, looked for once.
     own: Option<Result<Rc<Own>, String>>,
     orphans: Orphans,
@@ -103,7 +107,7 @@ impl Warden {
             channels,
             title,
             decisions,
-            wards: BTreeMap::new(),
+            wards: Vec::new(),
             own: None,
             orphans: Orphans::default(),
             spare: None,
@@ -116,7 +120,7 @@ impl Warden {
     pub(super) fn serve(&mut self, first: Option<(Request, Handed)>) -> io::Result<()> {
         let mut events = VecDeque::new();
         if let Some((request, handed)) = first {
-            self.start(&request, &handed, &mut events);
+            self.start(&Asked::of(&request, Whole::Here(&request)), &handed, &mut events);
         }
         loop {
             while let Some(event) = events.pop_front() {
@@ -203,11 +207,11 @@ impl Warden {
 
     fn hear_owner(&mut self, events: &mut VecDeque<Event>) {
         match message::receive_request(self.setup.control.as_fd()) {
-            Ok(Incoming::Message(ToWarden::Start(request), fds)) => {
+            Ok(Incoming::Message((request, message), fds)) => {
                 // Without all its descriptors it is no request either; see below.
                 hooks::point("warden.asked");
                 if let Some(handed) = Handed::from_descriptors(fds, &request) {
-                    self.start(&request, &handed, events);
+                    self.start(&Asked::of(&request, Whole::Sent(&message)), &handed, events);
                 }
             }
             Ok(Incoming::Closed) => {
@@ -216,7 +220,7 @@ impl Warden {
             }
             // A message that cannot be read is no request: the cord in it is closed with it, which
             // tells the owner that nothing was started.
-            Ok(Incoming::Nothing | Incoming::Message(ToWarden::InMemory, _)) | Err(_) => {}
+            Ok(Incoming::Nothing) | Err(_) => {}
         }
     }
 
@@ -241,7 +245,7 @@ impl Warden {
 
     /// The init of a namespace has armed its death signal; only now may it start something.
     fn let_init_go(&mut self, job: JobId) {
-        if let Some(go) = self.wards.get_mut(&job).and_then(|w| w.go.take()) {
+        if let Some(go) = self.ward_mut(job).and_then(|w| w.go.take()) {
             hooks::point("warden.lets_init_go");
             // If it is gone already, its death is reported by its own signal.
             let _ = socket::write(go.as_fd(), b"g");
@@ -297,7 +301,15 @@ impl Warden {
 
     /// Whose keeper this child is.
     fn job_of(&self, pid: u32) -> Option<JobId> {
-        self.wards.iter().find(|(_, w)| w.keeper == pid).map(|(job, _)| *job)
+        self.wards.iter().find(|w| w.keeper == pid).map(|w| w.job)
+    }
+
+    fn ward(&self, job: JobId) -> Option<&Ward> {
+        self.wards.iter().find(|w| w.job == job)
+    }
+
+    fn ward_mut(&mut self, job: JobId) -> Option<&mut Ward> {
+        self.wards.iter_mut().find(|w| w.job == job)
     }
 
     /// The spare has nothing to do yet: whether it is stopped matters when it gets a job.
@@ -330,7 +342,9 @@ impl Warden {
             Effect::Forget(job) => {
                 hooks::point("warden.forgets");
                 self.remove_boundary(job);
-                self.wards.remove(&job);
+                if let Some(at) = self.wards.iter().position(|w| w.job == job) {
+                    self.wards.swap_remove(at);
+                }
                 if let Some(callers) = &mut self.callers {
                     callers.tell_over(job);
                 }
@@ -359,7 +373,7 @@ impl Warden {
     /// Signals our unreaped child. A keeper that is no child of ours any more, whoever reaped it, is not signalled:
     /// the number may be another's.
     fn signal_keeper(&self, job: JobId, signal: i32, events: &mut VecDeque<Event>) {
-        let Some(ward) = self.wards.get(&job) else { return };
+        let Some(ward) = self.ward(job) else { return };
         if child::peek(ward.keeper).is_err() {
             events.extend(self.lost(job));
         } else {
@@ -370,7 +384,7 @@ impl Warden {
 
     /// The keeper has removed it if it could; what still has members stays.
     fn remove_boundary(&mut self, job: JobId) {
-        if let Some(ward) = self.wards.get_mut(&job) {
+        if let Some(ward) = self.ward_mut(job) {
             let _ = ward.limits.remove();
             let _ = ward.held.remove();
         }
@@ -383,6 +397,6 @@ impl Warden {
 
     /// Keepers, and the one that waits for a job.
     fn keepers(&self) -> Vec<u32> {
-        self.wards.values().map(|w| w.keeper).chain(self.spare.iter().map(Spare::keeper)).collect()
+        self.wards.iter().map(|w| w.keeper).chain(self.spare.iter().map(Spare::keeper)).collect()
     }
 }

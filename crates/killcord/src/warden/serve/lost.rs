@@ -14,7 +14,7 @@ impl Warden {
     /// One pass over what is left of a job: its leaf, and the orphans that have come to us.
     pub(super) fn end_what_is_left(&mut self, job: JobId, events: &mut VecDeque<Event>) {
         hooks::point("warden.ends_what_is_left");
-        if let Some(leaf) = self.wards.get(&job).and_then(|w| w.held.leaf()) {
+        if let Some(leaf) = self.ward(job).and_then(|w| w.held.leaf()) {
             // Whether it worked is what the look says.
             let _ = leaf.kill();
         }
@@ -42,7 +42,7 @@ impl Warden {
     }
 
     pub(super) fn look(&mut self, job: JobId) -> Sight {
-        let Some(ward) = self.wards.get(&job) else { return Sight::Empty };
+        let Some(ward) = self.ward(job) else { return Sight::Empty };
         let in_leaf = ward.held.leaf().map(killcord_sys::cgroup::Leaf::populated);
         match (in_leaf, ward.held.boundary()) {
             (Some(Ok(true)), _) => Sight::Members,
@@ -58,7 +58,7 @@ impl Warden {
     }
 
     pub(super) fn verdict(&mut self, job: JobId, sight: Sight) -> Verdict {
-        let boundary = self.wards.get(&job).map(|w| w.held.boundary());
+        let boundary = self.ward(job).map(|w| w.held.boundary());
         let by_mark = self.decisions.orphans() == Orphans::OfAnybody;
         match (sight, boundary) {
             // The keeper was the init, and is reaped.

@@ -10,10 +10,10 @@ use crate::message;
 use killcord_model::boundary::{Boundary, Choice, candidates};
 use killcord_model::id::JobId;
 use killcord_model::record::{self, State};
-use killcord_model::spec::{Request, Session};
+use killcord_model::spec::{Limits as Wanted, Request, Session, Spec};
 use killcord_model::verdict::End;
 use killcord_model::warden::Event;
-use killcord_model::wire::{Refusal, Report, Stage};
+use killcord_model::wire::{self, Refusal, Report, Stage, ToWarden};
 use killcord_sys::cgroup::Own;
 use killcord_sys::limits::Limits;
 use killcord_sys::namespace::{self, Through};
@@ -22,6 +22,7 @@ use killcord_sys::proc::Proc;
 use killcord_sys::process::{self, Fork};
 use killcord_sys::{clock, socket};
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -32,29 +33,29 @@ const CLEAR_WITHIN: Duration = Duration::from_millis(200);
 
 impl Warden {
     /// Tries the boundaries in their order and forks a keeper for the first that can be had.
-    pub(super) fn start(&mut self, request: &Request, handed: &Handed, events: &mut VecDeque<Event>) {
-        let job = request.job;
-        let wanted = match request.boundary {
-            Choice::Exactly(boundary) => request.require.unwrap_or(boundary),
-            Choice::Auto => request.require.unwrap_or(Boundary::Group),
+    pub(super) fn start(&mut self, asked: &Asked<'_>, handed: &Handed, events: &mut VecDeque<Event>) {
+        let job = asked.job;
+        let wanted = match asked.boundary {
+            Choice::Exactly(boundary) => asked.require.unwrap_or(boundary),
+            Choice::Auto => asked.require.unwrap_or(Boundary::Group),
         };
         if self.decisions.takes_no_more() {
             return;
         }
-        let candidates = candidates(request.boundary, request.require);
-        if let Err(refusal) = self.reserve(request, candidates.first().copied().unwrap_or(wanted)) {
+        let candidates = candidates(asked.boundary, asked.require);
+        if let Err(refusal) = self.reserve(asked, candidates.first().copied().unwrap_or(wanted)) {
             return Self::refuse(&handed.cord, wanted, refusal);
         }
         let stopped = self.spare.as_ref().filter(|spare| spare.stopped).map(Spare::keeper);
         let mut tried = Vec::new();
         for boundary in candidates {
-            match self.attempt(boundary, request, handed, events) {
+            match self.attempt(boundary, asked, handed, events) {
                 Ok(ward) => {
                     hooks::point("warden.has_keeper");
                     events.push_back(Event::Forked(job));
                     // The kernel does not tell again of what it has told of a spare.
                     events.extend((stopped == Some(ward.keeper)).then_some(Event::KeeperStopped(job)));
-                    self.wards.insert(job, ward);
+                    self.wards.push(ward);
                     if boundary != Boundary::Namespace {
                         events.push_back(Event::SpareWanted);
                     }
@@ -72,9 +73,9 @@ impl Warden {
     }
 
     /// Writes down that a job is going to be, and where its cgroup would be, before anything of it is there.
-    fn reserve(&mut self, request: &Request, strongest: Boundary) -> Result<(), Refusal> {
+    fn reserve(&mut self, asked: &Asked<'_>, strongest: Boundary) -> Result<(), Refusal> {
         let leaf = match strongest {
-            Boundary::Cgroup => self.own_cgroup().ok().map(|own| own.path.join(request.job.cgroup_name())),
+            Boundary::Cgroup => self.own_cgroup().ok().map(|own| own.path.join(asked.job.cgroup_name())),
             Boundary::Uncontained | Boundary::Group | Boundary::Tree | Boundary::Namespace => None,
         };
         let Some(claim) = &self.claim else { return Ok(()) };
@@ -86,11 +87,11 @@ impl Warden {
             limits: Vec::new(),
             tag: None,
             keeper: None,
-            program: record::program_name(&request.spec.program),
+            program: record::program_name(asked.program),
             since: seconds(),
         };
         claim
-            .reserve(request.job, &record, self.form.take())
+            .reserve(asked.job, &record, self.form.take())
             .map_err(|e| keeper::not_recorded(claim, Stage::Record, &e))
     }
 
@@ -113,7 +114,7 @@ impl Warden {
     fn attempt(
         &mut self,
         boundary: Boundary,
-        request: &Request,
+        asked: &Asked<'_>,
         handed: &Handed,
         events: &mut VecDeque<Event>,
     ) -> Result<Ward, Attempt> {
@@ -129,35 +130,41 @@ impl Warden {
             Boundary::Cgroup => {
                 let own = self.own_cgroup().map_err(Attempt::NotHere)?;
                 let at = own.path.display().to_string();
-                arm::cgroup(&own, request.job).map_err(|e| Attempt::NotHere(format!("{at}: {e}")))?
+                arm::cgroup(&own, asked.job).map_err(|e| Attempt::NotHere(format!("{at}: {e}")))?
             }
         };
-        let guards = self.setup.owner_pid.into_iter().chain([process::own_pid()]);
-        let guards: Vec<u32> = self.keepers().into_iter().chain(guards).collect();
-        let limits = arm::limits(&held, request.job, &request.limits, &guards).map_err(|refusal| {
+        let guards = || {
+            let outer = self.setup.owner_pid.into_iter().chain([process::own_pid()]);
+            self.keepers().into_iter().chain(outer).collect()
+        };
+        let limits = arm::limits(&held, asked.job, &asked.limits, guards).map_err(|refusal| {
             // Nobody is in it yet.
             let _ = held.remove();
             Attempt::Refused(refusal)
         })?;
         hooks::point("warden.made_boundary");
-        if let Some(keeper) = self.hand_to_spare(request, handed, &held, &limits, events) {
-            return Ok(Ward { keeper, held, limits, go: None });
+        if let Some(keeper) = self.hand_to_spare(asked, handed, &held, events) {
+            return Ok(Ward { job: asked.job, keeper, held, limits, go: None });
         }
-        self.fork_keeper(request, handed, held, limits)
+        self.fork_keeper(asked, handed, held, limits)
     }
 
     /// Hands the job to the keeper that was forked ahead, if there is one and it is a job that it can take. A
     /// spare that has ended has not got it, and one that ends from now on is a keeper that was killed.
     fn hand_to_spare(
         &mut self,
-        request: &Request,
+        asked: &Asked<'_>,
         handed: &Handed,
         held: &Held,
-        limits: &Limits,
         events: &mut VecDeque<Event>,
     ) -> Option<u32> {
         self.spare.as_ref().filter(|spare| spare.can_hold(held.boundary()))?;
-        let (job, fds) = keeper::pack(request, handed, held, limits)?;
+        // The rest of what a spare needs is in the message alone.
+        let Whole::Sent(message) = asked.whole else { return None };
+        if matches!(asked.session, Session::Shared { .. }) || !asked.limits.is_empty() {
+            return None;
+        }
+        let (job, fds) = keeper::pack(message, handed, held)?;
         let spare = self.spare.take()?;
         events.push_back(Event::SpareGone);
         hooks::point("warden.hands_to_spare");
@@ -196,7 +203,7 @@ impl Warden {
 
     fn fork_keeper(
         &mut self,
-        request: &Request,
+        asked: &Asked<'_>,
         handed: &Handed,
         held: Held,
         mut limits: Limits,
@@ -215,28 +222,72 @@ impl Warden {
         })?;
         match fork {
             Fork::Parent(keeper) => {
-                if let (Held::Namespace, Session::Shared { group }) = (&held, request.spec.session) {
+                if let (Held::Namespace, Session::Shared { group }) = (&held, asked.session) {
                     // The job's group has no number inside the namespace: the init enters it from
                     // here, and the leader inherits it.
                     let _ = process::put_into_group(keeper, group);
                 }
-                Ok(Ward { keeper, held, limits, go })
+                Ok(Ward { job: asked.job, keeper, held, limits, go })
             }
-            Fork::Child => keeper::become_keeper(keeper::Setup {
-                request,
-                handed,
-                held,
-                limits,
-                go,
-                through,
-                ids,
-                owner: self.setup.owner.as_ref(),
-                alive: &self.channels.alive_read,
-                status: &self.channels.status_write,
-                title: self.title,
-                claim: self.claim.as_ref(),
-                ahead: keeper::Done::default(),
+            Fork::Child => asked.whole.with(|request| {
+                keeper::become_keeper(keeper::Setup {
+                    request,
+                    handed,
+                    held,
+                    limits,
+                    go,
+                    through,
+                    ids,
+                    owner: self.setup.owner.as_ref(),
+                    alive: &self.channels.alive_read,
+                    status: &self.channels.status_write,
+                    title: self.title,
+                    claim: self.claim.as_ref(),
+                    ahead: keeper::Done::default(),
+                })
             }),
+        }
+    }
+}
+
+/// What the warden reads of a request.
+pub(super) struct Asked<'a> {
+    job: JobId,
+    program: &'a [u8],
+    session: Session,
+    limits: Wanted,
+    boundary: Choice,
+    require: Option<Boundary>,
+    whole: Whole<'a>,
+}
+
+/// All of a request: only its keeper reads that.
+#[derive(Clone, Copy)]
+pub(super) enum Whole<'a> {
+    /// The warden is a copy of the owner, and has it.
+    Here(&'a Request),
+    /// The message that it came in.
+    Sent(&'a [u8]),
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn of<L>(request: &'a Request<L>, whole: Whole<'a>) -> Self {
+        let Request { job, boundary, require, limits, .. } = *request;
+        let Spec { ref program, session, .. } = request.spec;
+        Self { job, program, session, limits, boundary, require, whole }
+    }
+}
+
+impl Whole<'_> {
+    /// Becomes the keeper that it is for. Never returns.
+    fn with(self, keeper: impl FnOnce(&Request) -> Infallible) -> ! {
+        match self {
+            Self::Here(request) => match keeper(request) {},
+            Self::Sent(message) => match wire::decode(message) {
+                Ok(ToWarden::Start(request)) => match keeper(&request) {},
+                // As in every keeper that cannot begin: the status tells the warden.
+                Ok(ToWarden::InMemory) | Err(_) => process::exit_now(1),
+            },
         }
     }
 }
