@@ -32,7 +32,7 @@ fn wire(to: &Path) {
     let job = JobId(7);
     let member = Member { pid: 9, start: 10, command: "sleep".to_owned(), state: 'S' };
     let verdict = Verdict::Survivors(Members { count: 1, named: vec![member] });
-    put(to, "in-memory", &encode(&ToWarden::InMemory).unwrap());
+    put(to, "in-memory", &encode(&<ToWarden>::InMemory).unwrap());
     put(to, "keeper-lost", &encode(&FromWarden::KeeperLost { job, verdict }).unwrap());
     put(to, "go", &encode(&Order::Go).unwrap());
     put(to, "signal", &encode(&Order::Signal(Signal::Term)).unwrap());
