@@ -2,7 +2,6 @@
 
 use crate::Result;
 use serde::Serialize;
-use std::time::Duration;
 
 /// One way to do the thing: `run` does it once and gives what it cost, in the case's unit.
 pub(crate) struct Variant<'a> {
@@ -115,8 +114,6 @@ impl Found {
             fastrand::shuffle(&mut order);
             for index in order {
                 let (variant, costs) = &mut there[index];
-                // What the one before still does behind its end is not the next one's.
-                std::thread::sleep(PAUSE);
                 match (variant.run)() {
                     Ok(cost) if round >= warm_up(rounds) => costs.push(cost),
                     Ok(_) => {}
@@ -186,9 +183,6 @@ impl Found {
         }
     }
 }
-
-/// Between two measurements.
-const PAUSE: Duration = Duration::from_millis(2);
 
 /// Rounds that are thrown away: they warm the caches.
 fn warm_up(rounds: usize) -> usize {

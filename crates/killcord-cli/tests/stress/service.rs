@@ -106,7 +106,11 @@ impl Round<'_> {
         }
     }
 
+    /// On a machine that is slow enough, its time was up, and it is over: its exit says how.
     fn lost(&self, den: &Den) -> Bound {
+        if den.is_empty() {
+            return Bound::now(DEATH);
+        }
         self.fault(&format!("there is no owner of the service: {:?}; {}", den.left(), den.errors()));
         Bound::now(DEATH)
     }
