@@ -106,6 +106,11 @@ impl Found {
         self.0.iter().find(|(role, _)| *role == victim).map(|(_, process)| process)
     }
 
+    /// How many are this.
+    pub fn count(&self, victim: Victim) -> usize {
+        self.0.iter().filter(|(role, _)| *role == victim).count()
+    }
+
     /// Those of a choice that are there.
     pub fn of(&self, choice: &[Victim]) -> Vec<Victim> {
         choice.iter().copied().filter(|victim| self.get(*victim).is_some()).collect()

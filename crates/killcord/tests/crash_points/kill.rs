@@ -110,6 +110,11 @@ impl<'c, 'a> Round<'c, 'a> {
         if self.acted || !["apart", "ignore"].iter().all(|name| ids.iter().any(|id| id.name == *name)) {
             return;
         }
+        let found = Found::look(&mut self.nest, None);
+        // The first job's keeper may be on its way out, and is none that could be lost.
+        if found.count(Victim::Keeper) > 1 {
+            return;
+        }
         self.acted = true;
         let victims: &[Victim] = match self.scenario {
             Scenario::Whole => {
@@ -121,7 +126,6 @@ impl<'c, 'a> Round<'c, 'a> {
             Scenario::LosesWarden => &[Victim::Warden],
             Scenario::LosesOwner => &[Victim::Owner],
         };
-        let found = Found::look(&mut self.nest, None);
         // Some may have been killed at the point.
         found.kill(victims).unwrap();
     }
