@@ -53,21 +53,28 @@ impl Tree {
     /// Lists the living descendants, at most `limit` of them, parents before children. Subtrees of the
     /// processes in `spare` are left out.
     pub fn walk(&mut self, spare: &[u32], limit: usize) -> io::Result<&[Stat]> {
-        self.members.clear();
-        self.numbers.clear();
-        match self.proc.children(self.me, 2, &mut self.numbers) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => self.walk_whole_table(spare, limit)?,
-            listed => {
-                listed?;
-                self.walk_down(spare, limit);
-            }
+        if self.list_children(spare, limit)? {
+            self.walk_down(spare, limit.min(MOST));
+        } else {
+            self.walk_whole_table(spare, limit)?;
         }
         Ok(&self.members)
     }
 
+    /// Lists our own living children alone, at most `limit` of them. Says whether the kernel lists children at all
+    /// (`CONFIG_PROC_CHILDREN`).
+    fn list_children(&mut self, spare: &[u32], limit: usize) -> io::Result<bool> {
+        self.members.clear();
+        self.numbers.clear();
+        match self.proc.children(self.me, 2, &mut self.numbers) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            listed => listed?,
+        }
+        self.take_up(self.me, spare, limit.min(MOST));
+        Ok(true)
+    }
+
     fn walk_down(&mut self, spare: &[u32], limit: usize) {
-        let limit = limit.min(MOST);
-        self.take_up(self.me, spare, limit);
         let mut next = 0;
         while next < self.members.len() && self.members.len() < limit {
             let parent = self.members[next];
@@ -192,6 +199,11 @@ impl Tree {
     /// stopped until a pass finds nobody new, and only then killed: stopped processes keep their slots,
     /// so that a bomb at a limit cannot refill.
     pub fn kill(&mut self, stop_first: bool, spare: &[u32]) -> io::Result<Sent> {
+        // The groups of our children die while the rest is being looked for; those of whoever comes to us by that
+        // are found by the walk.
+        if self.list_children(spare, MOST)? {
+            self.kill_groups();
+        }
         self.walk(spare, MOST)?;
         self.kill_groups();
         if stop_first {

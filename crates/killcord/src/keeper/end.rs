@@ -213,11 +213,6 @@ impl Keeper<'_> {
     }
 
     fn kill_tree(&mut self) -> io::Result<()> {
-        // The leader's own group dies while the rest is being looked for. Its number is the leader's, who is unreaped, and
-        // its session began with the leader: nobody else can be in it.
-        if let Some(group) = self.leaders_group() {
-            let _ = child::signal_group(group, signals::SIGKILL);
-        }
         let stop_first = self.seen.kills > 2;
         match self.prepare_for_the_end() {
             Some(tree) => {
@@ -308,13 +303,18 @@ impl Keeper<'_> {
         }
     }
 
+    /// Removes the temporary directory that was made ahead, if the job has none of its own.
+    pub(super) fn give_back_ready(&mut self) {
+        if let (Some(claim), Some(ready)) = (self.claim, self.ready.take()) {
+            claim.give_back(&ready);
+        }
+    }
+
     /// Strikes out the job, of which nothing is left, and removes its temporary directory, for so long at most.
     /// Returns whether that is done.
     fn clear(&mut self, within: Duration) -> bool {
+        self.give_back_ready();
         let Some(claim) = self.claim else { return true };
-        if let Some(ready) = self.ready.take() {
-            claim.give_back(&ready);
-        }
         match claim.clear(self.request.job, Some(clock::now() + within)) {
             Ok(removed) => removed.complete,
             Err(e) => {

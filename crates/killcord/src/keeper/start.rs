@@ -152,9 +152,7 @@ impl Keeper<'_> {
                 self.start = Start::Executing { leader, paths, given };
                 events.push_front(Event::Cloned);
                 self.prepare_for_the_end();
-                if let (Some(claim), Some(ready)) = (self.claim, self.ready.take()) {
-                    claim.give_back(&ready);
-                }
+                self.give_back_ready();
                 if let Held::Cgroup { leaf, .. } = &mut self.held {
                     leaf.open_times();
                 }
@@ -375,14 +373,9 @@ impl Keeper<'_> {
         }
     }
 
-    /// The process group that the leader leads, while its number is pinned by the leader, which is our unreaped child. A
-    /// group of the owner's session is none.
-    pub(super) fn leaders_group(&self) -> Option<u32> {
-        self.leader.filter(|pid| self.leader_leads_its_group() && *pid > 1 && *pid != process::own_pid())
-    }
-
-    /// The same, where it is all that is known of the job: on boundary `group`.
+    /// Whether the job's process group may be signalled as a group: on boundary `group`.
     pub(super) fn pinned_group(&self) -> Option<u32> {
-        self.leaders_group().filter(|_| matches!(self.held, Held::Group))
+        let leads = self.leader_leads_its_group() && matches!(self.held, Held::Group);
+        self.leader.filter(|pid| leads && *pid > 1 && *pid != process::own_pid())
     }
 }
