@@ -673,7 +673,7 @@ pub mod spawn {
     use std::ffi::{CStr, CString};
 
     refuse! {
-        fn detached(program: &CStr, argv: &[CString], env: &[CString], moves: &[(BorrowedFd<'_>, RawFd)]) -> ();
+        fn detached(program: &CStr, argv: &[CString], env: &[CString], moves: &[(BorrowedFd<'_>, RawFd)]) -> Option<pidfd::Pidfd>;
     }
 }
 
@@ -750,7 +750,7 @@ mod tests {
         let answers = [
             supported(),
             process::fork().map(drop),
-            spawn::detached(c"/bin/true", &[], &[], &[]),
+            spawn::detached(c"/bin/true", &[], &[], &[]).map(drop),
             pidfd::Pidfd::open(process::own_pid()).map(drop),
             socket::pair().map(drop),
             child::signal(2, signals::SIGKILL),

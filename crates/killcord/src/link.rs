@@ -117,6 +117,9 @@ pub(crate) struct Link {
     control: OwnedFd,
     /// Our own child, where it was forked; a warden that was executed is nobody's child here.
     warden: Option<u32>,
+    /// Of one that was executed: its end. The socket alone does not say it while a keeper that it has just forked
+    /// still holds the other side.
+    process: Option<Pidfd>,
 }
 
 /// What was heard on a socket.
@@ -183,7 +186,7 @@ impl Link {
                     first,
                 })
             }
-            Fork::Parent(warden) => Ok(Self { control: ours, warden: Some(warden) }),
+            Fork::Parent(warden) => Ok(Self { control: ours, warden: Some(warden), process: None }),
         }
     }
 
@@ -211,9 +214,15 @@ impl Link {
         }
         hooks::point("owner.executing");
         env.extend(hooks::environment());
-        spawn::detached(program, &[c"killcord-warden".to_owned()], &env, &moves)?;
+        let process = spawn::detached(program, &[c"killcord-warden".to_owned()], &env, &moves)?;
         hooks::point("owner.executed");
-        Ok(Self { control: ours, warden: None })
+        Ok(Self { control: ours, warden: None, process })
+    }
+
+    /// Whether an executed warden is known to have ended. One that is not known to be may have as well.
+    pub(crate) fn has_ended(&self) -> bool {
+        let process = self.process.as_ref();
+        process.is_some_and(|process| process.wait_ended(Some(Duration::ZERO)).unwrap_or(false))
     }
 
     /// The number of a forked warden: our child, for display and for telling it from others.

@@ -219,7 +219,7 @@ impl Shared {
     /// `None` where there is no warden to be had and the owner has allowed that.
     pub(crate) fn start(&self, request: &Request, streams: &Streams) -> Result<Option<Cord>> {
         let mut state = self.state();
-        let known = state.link.take();
+        let known = state.link.take().filter(|link| !link.has_ended());
         let fresh = known.is_none();
         let claim = self.claim.as_ref();
         let link = if fresh { self.settings.warden_or_none(claim)? } else { known };

@@ -6,6 +6,7 @@
 //! The intermediate has no exit signal, so that the host gets no `SIGCHLD` for it and a `wait(2)` of the
 //! host's own does not see it (`__WCLONE`, `wait(2)`).
 
+use super::pidfd::Pidfd;
 use super::signals::Set;
 use super::stack::Stack;
 use std::ffi::{CStr, CString};
@@ -24,6 +25,8 @@ struct Shared {
     inner_stack: *mut libc::c_void,
     /// Why exec did not happen, as far as the host can be told: 0 if it did.
     errno: AtomicI32,
+    /// The number of the process that executes.
+    made: AtomicI32,
 }
 
 extern "C" fn intermediate(shared: *mut libc::c_void) -> i32 {
@@ -32,9 +35,11 @@ extern "C" fn intermediate(shared: *mut libc::c_void) -> i32 {
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
     // SAFETY: the stack is large enough and used by nobody else; we sleep until the child has
     // executed or exited.
-    if unsafe { libc::clone(executed, state.inner_stack, flags, shared) } < 0 {
+    let made = unsafe { libc::clone(executed, state.inner_stack, flags, shared) };
+    if made < 0 {
         state.errno.store(errno(), Ordering::Relaxed);
     }
+    state.made.store(made, Ordering::Relaxed);
     // SAFETY: _exit ends this process alone: it shares memory with the host, and is no thread of it.
     unsafe { libc::_exit(0) }
 }
@@ -65,6 +70,9 @@ fn errno() -> i32 {
 /// init. It gets the descriptors in `moves` at their numbers, and whatever else of ours is not closed by
 /// exec. All signals are blocked in it.
 ///
+/// Gives a pidfd of it where there are pidfds: to see that it has ended, and for nothing else, since it is no child of
+/// ours whose number would be pinned.
+///
 /// # Errors
 /// What clone or exec said. Nothing has been executed then.
 pub fn detached(
@@ -72,7 +80,7 @@ pub fn detached(
     argv: &[CString],
     env: &[CString],
     moves: &[(BorrowedFd<'_>, RawFd)],
-) -> io::Result<()> {
+) -> io::Result<Option<Pidfd>> {
     let pointers = |all: &[CString]| -> Vec<*const libc::c_char> {
         all.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect()
     };
@@ -91,6 +99,7 @@ pub fn detached(
         moves: copies.iter().map(|(fd, n)| (fd.as_raw_fd(), *n)).collect(),
         inner_stack: inner.top(),
         errno: AtomicI32::new(0),
+        made: AtomicI32::new(0),
     };
     // A signal handler of the host must not run in a process that has the host's memory.
     let before = Set::all().block_and_remember()?;
@@ -110,7 +119,9 @@ pub fn detached(
     before.block_exactly()?;
     made?;
     match shared.errno.load(Ordering::Relaxed) {
-        0 => Ok(()),
+        // If it has died by now, nothing lives that could be taken for it but by whoever has its number next; and its
+        // other ends say that it is gone.
+        0 => Ok(Pidfd::open(shared.made.load(Ordering::Relaxed) as u32).ok()),
         errno => Err(io::Error::from_raw_os_error(errno)),
     }
 }
