@@ -2,9 +2,11 @@
 
 use crate::Result;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// A cgroup v2 below ours.
 pub(crate) struct Leaf(PathBuf);
@@ -38,9 +40,24 @@ impl Leaf {
             fs::read_to_string(self.0.join("cgroup.events")).map_err(|e| format!("cgroup.events: {e}"))?;
         Ok(!events.lines().any(|line| line == "populated 0"))
     }
+}
 
-    pub(crate) fn remove(&self) {
-        let _ = fs::remove_dir(&self.0);
+impl Drop for Leaf {
+    /// Removes it. Whoever has closed its descriptors may still be in it for a moment, on its way out.
+    fn drop(&mut self) {
+        let until = Instant::now() + Duration::from_secs(5);
+        loop {
+            match fs::remove_dir(&self.0) {
+                Err(e) if e.kind() == ErrorKind::ResourceBusy && Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                // In a forked copy it has been removed by the other one.
+                Err(e) if e.kind() != ErrorKind::NotFound => {
+                    return eprintln!("killcord-bench: {} stays: {e}", self.0.display());
+                }
+                _ => return,
+            }
+        }
     }
 }
 

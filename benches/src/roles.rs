@@ -11,7 +11,8 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 const LIFE: u32 = 60;
 
@@ -154,7 +155,7 @@ fn owner(kind: &str, count: &str, killcord: &Path) -> Result<()> {
                     while leaf.populated()? {
                         std::thread::yield_now();
                     }
-                    leaf.remove();
+                    drop(leaf);
                     exit_now(0)
                 }
                 Forked::Parent(_) => {
@@ -261,42 +262,63 @@ impl Held {
         Ok((held, Streams { life: life_read, ready: ready_write, done: done_write }))
     }
 
-    /// Waits until so many are there, or until nobody can come any more.
+    /// Starts a tree by a command and waits until all are there. One that does not come up is ended.
+    pub(crate) fn up(mut command: Command, count: usize) -> Result<(Self, Child)> {
+        let (mut held, streams) = Self::new()?;
+        streams.give(&mut command);
+        let program = command.get_program().to_string_lossy().into_owned();
+        let mut child = command.spawn().map_err(|e| format!("{program}: {e}"))?;
+        // Its copies of the other ends would keep us waiting.
+        drop(command);
+        if let Err(why) = held.wait_ready(count) {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(why);
+        }
+        Ok((held, child))
+    }
+
+    /// Waits until so many are there, not longer than they live, or until nobody can come any more.
     pub(crate) fn wait_ready(&mut self, count: usize) -> Result<()> {
-        let mut there = vec![0; count];
-        self.ready.read_exact(&mut there).map_err(|_| "the tree did not come up".to_owned())
+        let until = Instant::now() + Duration::from_secs(LIFE.into());
+        let (mut said, mut there) = ([0; 4096], 0);
+        while there < count {
+            let most = said.len().min(count - there);
+            let came =
+                if readable(&self.ready, until) { (&self.ready).read(&mut said[..most]) } else { Ok(0) };
+            match came {
+                Ok(0) | Err(_) => return Err(format!("of {count} only {there} came up")),
+                Ok(n) => there += n,
+            }
+        }
+        Ok(())
     }
 
     /// Whether the last of them has ended, waited for so long: the kernel closes what the dead held.
-    pub(crate) fn is_over_within(&self, limit: std::time::Duration) -> bool {
-        let mut one = [rustix::event::PollFd::new(&self.done, rustix::event::PollFlags::IN)];
-        let until = std::time::Instant::now() + limit;
-        loop {
-            let left = until.saturating_duration_since(std::time::Instant::now());
-            let Ok(timeout) = rustix::event::Timespec::try_from(left) else { return false };
-            match rustix::event::poll(&mut one, Some(&timeout)) {
-                Err(rustix::io::Errno::INTR) => {}
-                Ok(0) | Err(_) => return false,
+    pub(crate) fn is_over_within(&self, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        let mut said = [0; 4096];
+        while readable(&self.done, until) {
+            match (&self.done).read(&mut said) {
+                Ok(0) | Err(_) => return true,
                 // What a tree says there is a failure of its own, and no end.
-                Ok(_) if one[0].revents().contains(rustix::event::PollFlags::IN) => {
-                    let mut said = [0; 4096];
-                    match (&self.done).read(&mut said) {
-                        Ok(0) | Err(_) => return true,
-                        Ok(n) => eprint!("{}", String::from_utf8_lossy(&said[..n])),
-                    }
-                }
-                Ok(_) => return true,
+                Ok(n) => eprint!("{}", String::from_utf8_lossy(&said[..n])),
             }
         }
+        false
     }
 
     /// Lets whoever is left go, and waits for it.
     pub(crate) fn let_go(&mut self) -> Result<()> {
         self.life = None;
-        if self.is_over_within(std::time::Duration::from_secs(20)) {
-            Ok(())
-        } else {
-            Err("a tree stayed".to_owned())
-        }
+        if self.is_over_within(Duration::from_secs(20)) { Ok(()) } else { Err("a tree stayed".to_owned()) }
     }
+}
+
+/// Whether a pipe has something to be read, or is at its end, before then.
+fn readable(pipe: &File, until: Instant) -> bool {
+    let mut one = [rustix::event::PollFd::new(pipe, rustix::event::PollFlags::IN)];
+    let left = until.saturating_duration_since(Instant::now());
+    let timeout = rustix::event::Timespec::try_from(left).ok();
+    rustix::io::retry_on_intr(|| rustix::event::poll(&mut one, timeout.as_ref())).is_ok_and(|ready| ready > 0)
 }

@@ -1,11 +1,9 @@
 //! Whether a job costs more when there are many: at once, and one after another.
 
-use super::{ours, owner, well};
+use super::{Live, by_killcord, checked, ours, owner, silent};
 use crate::measure::{Case, Found, Variant};
-use crate::roles::{Held, Shape, tree_args};
 use crate::{Result, Setup};
-use killcord::{Boundary, Job, Owner};
-use std::process::{Command, Stdio};
+use killcord::Boundary;
 use std::time::Instant;
 
 const STD: &str = "std::process";
@@ -20,19 +18,11 @@ pub(crate) fn measure(setup: &Setup, found: &mut Found) -> Result<()> {
 
 fn at_once(setup: &Setup, found: &mut Found, boundary: Boundary) -> Result<()> {
     let owner = owner(setup, boundary)?;
-    let (mut held, streams) = Held::new()?;
-    let mut jobs: Vec<Job> = Vec::new();
+    let mut live = Live::none()?;
     let mut medians = Vec::new();
     for count in [1usize, 10, 100, 1000] {
         // The one that is measured is the last of so many.
-        while jobs.len() + 1 < count {
-            let mut command = owner.command(&setup.own);
-            command.args(tree_args(1, Shape::Wide, "many"));
-            let copy = |fd: &std::os::fd::OwnedFd| fd.try_clone().map_err(|e| e.to_string());
-            command.stdin(copy(&streams.life)?).stdout(copy(&streams.ready)?).stderr(copy(&streams.done)?);
-            jobs.push(command.spawn().map_err(|e| format!("job {}: {e}", jobs.len()))?);
-            held.wait_ready(1)?;
-        }
+        live.up_to(count - 1, &owner, setup)?;
         let case = Case {
             section: "Many jobs: start to exit of a tiny static program",
             name: format!("{}, {count} live at once", ours(boundary)),
@@ -40,24 +30,13 @@ fn at_once(setup: &Setup, found: &mut Found, boundary: Boundary) -> Result<()> {
             ..Case::default()
         };
         let variants = vec![
-            Variant::timed(STD, || {
-                let mut command = Command::new(&setup.tiny);
-                command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-                command.status().map(|_| ()).map_err(|e| e.to_string())
-            }),
-            Variant::timed(ours(boundary), || one(&owner, setup)),
+            Variant::timed(STD, || checked(silent(&setup.tiny).status())),
+            Variant::timed(ours(boundary), || by_killcord(&owner, &setup.tiny)),
         ];
         found.interleave(&case, setup.rounds(200, 20), variants);
         medians.extend(found.rows.last().map(|row| (count, row.median)));
     }
-    drop(streams);
-    for job in &jobs {
-        job.end_now().map_err(|e| e.to_string())?;
-    }
-    for job in &mut jobs {
-        job.wait().map_err(|e| e.to_string())?;
-    }
-    held.let_go()?;
+    live.end()?;
     let at = |count| medians.iter().find(|(c, _)| *c == count).map(|(_, m)| *m);
     if let (Some(few), Some(many)) = (at(1), at(1000)) {
         growth(found, boundary, ("1 live job", few), ("1,000 live jobs", many));
@@ -76,18 +55,13 @@ fn growth(found: &mut Found, boundary: Boundary, (few, at_few): (&str, f64), (ma
     found.add(&case, &[(few.to_owned(), vec![at_few]), (format!("killcord with {many}"), vec![at_many])]);
 }
 
-fn one(owner: &Owner, setup: &Setup) -> Result<()> {
-    let end = owner.command(&setup.tiny).spawn().and_then(|mut job| job.wait());
-    well(&end.map_err(|e| e.to_string())?)
-}
-
 fn in_sequence(setup: &Setup, found: &mut Found, boundary: Boundary) -> Result<()> {
     let count = if setup.quick { 1000 } else { 10_000 };
     let owner = owner(setup, boundary)?;
     let mut times = Vec::with_capacity(count);
     for _ in 0..count {
         let begun = Instant::now();
-        one(&owner, setup)?;
+        by_killcord(&owner, &setup.tiny)?;
         times.push(begun.elapsed().as_secs_f64() * 1e6);
     }
     let part = count / 10;

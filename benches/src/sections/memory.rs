@@ -1,10 +1,9 @@
 //! What the guards keep for themselves in memory, with few and with many jobs.
 
-use super::{ours, owner};
+use super::{Live, ours, owner};
 use crate::measure::{Case, Found, Unit};
-use crate::roles::{Held, Shape, tree_args};
 use crate::{Result, Setup};
-use killcord::{Boundary, Job};
+use killcord::Boundary;
 
 /// What the warden has of its own and no file has.
 const WRITTEN: &str = "warden: written";
@@ -27,19 +26,10 @@ fn one(setup: &Setup, found: &mut Found, boundary: Boundary, count: usize) -> Re
     };
     let before = Kernel::now()?;
     let owner = owner(setup, boundary)?;
-    let (mut held, streams) = Held::new()?;
-    let mut jobs: Vec<Job> = Vec::new();
-    for _ in 0..count {
-        let mut command = owner.command(&setup.own);
-        command.args(tree_args(1, Shape::Wide, "memory"));
-        let copy = |fd: &std::os::fd::OwnedFd| fd.try_clone().map_err(|e| e.to_string());
-        command.stdin(copy(&streams.life)?).stdout(copy(&streams.ready)?).stderr(copy(&streams.done)?);
-        jobs.push(command.spawn().map_err(|e| format!("job {}: {e}", jobs.len()))?);
-    }
-    drop(streams);
-    held.wait_ready(count)?;
+    let mut live = Live::none()?;
+    live.up_to(count, &owner, setup)?;
     let after = Kernel::now()?;
-    let keepers: Vec<u32> = jobs.iter().filter_map(|job| parent(job.pid()?)).collect();
+    let keepers: Vec<u32> = live.jobs.iter().filter_map(|job| parent(job.pid()?)).collect();
     let warden = keepers.first().and_then(|k| parent(*k)).ok_or("the warden is not to be found")?;
     let each: Result<Vec<Private>> = keepers.iter().map(|keeper| Private::of(*keeper)).collect();
     match (Private::of(warden), each) {
@@ -80,13 +70,7 @@ fn one(setup: &Setup, found: &mut Found, boundary: Boundary, count: usize) -> Re
         );
         found.note(&case, "kernel: slab", "of the whole machine, for keeper and program together");
     }
-    for job in &jobs {
-        job.end_now().map_err(|e| e.to_string())?;
-    }
-    for job in &mut jobs {
-        job.wait().map_err(|e| e.to_string())?;
-    }
-    held.let_go()
+    live.end()
 }
 
 /// Fields of `/proc/meminfo` (`proc_meminfo(5)`), in KiB.

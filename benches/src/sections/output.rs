@@ -24,12 +24,7 @@ pub(crate) fn measure(setup: &Setup, found: &mut Found) -> Result<()> {
         if own_session {
             fixture::lead_a_session(&mut command);
         }
-        rate(size, || {
-            let mut child = command.spawn().map_err(|e| e.to_string())?;
-            let read = drain(child.stdout.take().ok_or("no stdout")?);
-            child.wait().map_err(|e| e.to_string())?;
-            read
-        })
+        rate(size, || of_child(command))
     };
     let mut variants = vec![
         Variant::new("std::process", move || plain(false)),
@@ -69,12 +64,7 @@ fn terminal(setup: &Setup, found: &mut Found) -> Result<()> {
         Variant::new(script, move || {
             let mut command = Command::new("script");
             command.args(["-q", "-c", &for_script, "/dev/null"]).stdin(Stdio::null()).stdout(Stdio::piped());
-            rate(size, || {
-                let mut child = command.spawn().map_err(|e| format!("script: {e}"))?;
-                let read = drain(child.stdout.take().ok_or("no stdout")?);
-                child.wait().map_err(|e| e.to_string())?;
-                read
-            })
+            rate(size, || of_child(command))
         }),
         Variant::new("tmux", move || {
             // A server of its own, which ends with its last session.
@@ -107,6 +97,15 @@ fn terminal(setup: &Setup, found: &mut Found) -> Result<()> {
     }
     found.interleave(&case, setup.rounds(12, 4), variants);
     Ok(())
+}
+
+/// What a child that has a pipe for its output printed, all of it read.
+fn of_child(mut command: Command) -> Result<u64> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut child = command.spawn().map_err(|e| format!("{program}: {e}"))?;
+    let read = drain(child.stdout.take().ok_or("no stdout")?);
+    child.wait().map_err(|e| e.to_string())?;
+    read
 }
 
 /// Reads to the end, as a program does that looks at what it reads.

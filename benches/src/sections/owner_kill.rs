@@ -35,18 +35,9 @@ pub(crate) fn measure(setup: &Setup, found: &mut Found) -> Result<()> {
 }
 
 fn once(setup: &Setup, kind: &str, count: usize) -> Result<f64> {
-    let (mut held, streams) = Held::new()?;
     let mut command = Command::new(&setup.own);
     command.args(["role:owner", kind, &count.to_string()]).arg(&setup.killcord);
-    streams.give(&mut command);
-    let mut owner = command.spawn().map_err(|e| e.to_string())?;
-    drop(command);
-    let ready = held.wait_ready(count);
-    if let Err(why) = ready {
-        let _ = owner.kill();
-        let _ = owner.wait();
-        return Err(why);
-    }
+    let (mut held, mut owner) = Held::up(command, count)?;
     let begun = Instant::now();
     owner.kill().map_err(|e| e.to_string())?;
     let over = held.is_over_within(Duration::from_secs(10));

@@ -1,13 +1,11 @@
 //! From the call to the end of a program that does nothing, in this process.
 
-use super::{BOUNDARIES, ours, owner, well};
+use super::{BOUNDARIES, by_killcord, checked, ours, owner, silent, well};
 use crate::measure::{Case, Found, Variant};
 use crate::{Result, Setup};
-use killcord::Owner;
 use killcord_sys::fixture;
 use std::hint::black_box;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 const STD: &str = "std::process";
 const STD_SESSION: &str = "std::process, pre_exec(setsid)";
@@ -44,28 +42,12 @@ pub(crate) fn measure(setup: &Setup, found: &mut Found) -> Result<()> {
     Ok(())
 }
 
-fn command(program: &Path) -> Command {
-    let mut command = Command::new(program);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command
-}
-
-fn checked(status: std::io::Result<std::process::ExitStatus>) -> Result<()> {
-    let status = status.map_err(|e| e.to_string())?;
-    if status.success() { Ok(()) } else { Err(status.to_string()) }
-}
-
-fn by_killcord(owner: &Owner, program: &Path) -> Result<()> {
-    let end = owner.command(program).spawn().and_then(|mut job| job.wait()).map_err(|e| e.to_string())?;
-    well(&end)
-}
-
 fn small<'a>(setup: &'a Setup, program: &'a Path) -> Result<Vec<Variant<'a>>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = std::rc::Rc::new(runtime.map_err(|e| format!("tokio: {e}"))?);
     let (of_tokio, of_processkit) = (runtime.clone(), runtime);
     let mut all = vec![
-        Variant::timed(STD, move || checked(command(program).status())),
+        Variant::timed(STD, move || checked(silent(program).status())),
         Variant::timed("posix_spawn", move || {
             fixture::posix_spawn(program).and_then(|child| child.wait()).map_err(|e| e.to_string()).and_then(
                 |code| {
@@ -75,13 +57,13 @@ fn small<'a>(setup: &'a Setup, program: &'a Path) -> Result<Vec<Variant<'a>>> {
         }),
         Variant::timed("tokio::process", move || {
             of_tokio.block_on(async {
-                let mut command = tokio::process::Command::from(command(program));
+                let mut command = tokio::process::Command::from(silent(program));
                 checked(command.status().await)
             })
         }),
         Variant::timed("process-wrap, session", move || {
             use process_wrap::std::{CommandWrap, ProcessSession};
-            let mut wrap = CommandWrap::from(command(program));
+            let mut wrap = CommandWrap::from(silent(program));
             let child = wrap.wrap(ProcessSession).spawn().map_err(|e| e.to_string());
             checked(child?.wait())
         }),
@@ -92,7 +74,7 @@ fn small<'a>(setup: &'a Setup, program: &'a Path) -> Result<Vec<Variant<'a>>> {
             })
         }),
         Variant::timed("a guard program and ps", move || {
-            let mut guard = command(&setup.own);
+            let mut guard = silent(&setup.own);
             checked(guard.arg("role:guard").arg(program).status())
         }),
     ];
@@ -107,7 +89,7 @@ fn large(setup: &Setup) -> Result<Vec<Variant<'_>>> {
     let tiny = setup.tiny.as_path();
     let mut all = vec![
         Variant::timed(STD_SESSION, move || {
-            let mut command = command(tiny);
+            let mut command = silent(tiny);
             fixture::lead_a_session(&mut command);
             checked(command.status())
         }),

@@ -128,17 +128,6 @@ fn tree(setup: &Setup, count: usize, shape: Shape) -> Command {
     command
 }
 
-/// Starts a tree by a command and waits until all are there.
-fn up(mut command: Command, count: usize) -> Result<(Held, Child)> {
-    let (mut held, streams) = Held::new()?;
-    streams.give(&mut command);
-    let child = command.spawn().map_err(|e| format!("{}: {e}", command.get_program().to_string_lossy()))?;
-    // Its copies of the other ends would keep us waiting.
-    drop(command);
-    held.wait_ready(count)?;
-    Ok((held, child))
-}
-
 /// Ends a tree by `end`, and gives the time until all are dead; what is left then is counted and let go.
 fn down(
     name: &str,
@@ -177,9 +166,7 @@ fn bare<'a>(setup: &'a Setup, count: usize, shape: Shape, left: &Left) -> Varian
     Variant::new(BARE, move || {
         let leaf = Leaf::new("teardown")?;
         let command = leaf.enter(&setup.own, &tree_args(count, shape, "teardown"));
-        let cost = down(BARE, &left, up(command, count)?, |_| leaf.kill());
-        leaf.remove();
-        cost
+        down(BARE, &left, Held::up(command, count)?, |_| leaf.kill())
     })
 }
 
@@ -191,7 +178,7 @@ fn init<'a>(setup: &'a Setup, count: usize, shape: Shape, left: &Left) -> Varian
             .args(["--pid", "--fork", "--kill-child"])
             .arg(&setup.own)
             .args(tree_args(count, shape, "teardown"));
-        down(name, &left, up(command, count)?, |child| child.kill().map_err(|e| e.to_string()))
+        down(name, &left, Held::up(command, count)?, |child| child.kill().map_err(|e| e.to_string()))
     })
 }
 
@@ -200,7 +187,7 @@ fn group<'a>(setup: &'a Setup, count: usize, shape: Shape, left: &Left) -> Varia
     Variant::new("killpg", move || {
         let mut command = tree(setup, count, shape);
         command.process_group(0);
-        down("killpg", &left, up(command, count)?, |child| {
+        down("killpg", &left, Held::up(command, count)?, |child| {
             // Its leader is our unreaped child: the number is this group's.
             let group = rustix::process::Pid::from_child(child);
             rustix::process::kill_process_group(group, rustix::process::Signal::KILL)
@@ -218,10 +205,22 @@ fn end(pid: u32) {
     }
 }
 
+/// Looks for everybody below a process, parents before children, and ends them then.
+fn end_from(root: u32, mut children: impl FnMut(u32) -> Result<Vec<u32>>) -> Result<()> {
+    let mut all = vec![root];
+    let mut next = 0;
+    while let Some(&pid) = all.get(next) {
+        all.extend(children(pid)?);
+        next += 1;
+    }
+    all.into_iter().for_each(end);
+    Ok(())
+}
+
 fn by_table<'a>(setup: &'a Setup, count: usize, shape: Shape, left: &Left) -> Variant<'a> {
     let (name, left) = ("ps -A", left.clone());
     Variant::new(name, move || {
-        down(name, &left, up(tree(setup, count, shape), count)?, |child| {
+        down(name, &left, Held::up(tree(setup, count, shape), count)?, |child| {
             let table = Command::new("ps")
                 .args(["-A", "-o", "pid=,ppid="])
                 .output()
@@ -233,14 +232,7 @@ fn by_table<'a>(setup: &'a Setup, count: usize, shape: Shape, left: &Left) -> Va
                     children.entry(parent).or_default().push(pid);
                 }
             }
-            let mut all = vec![child.id()];
-            let mut next = 0;
-            while let Some(&pid) = all.get(next) {
-                all.extend(children.remove(&pid).into_iter().flatten());
-                next += 1;
-            }
-            all.into_iter().for_each(end);
-            Ok(())
+            end_from(child.id(), |pid| Ok(children.remove(&pid).unwrap_or_default()))
         })
     })
 }
@@ -248,18 +240,13 @@ fn by_table<'a>(setup: &'a Setup, count: usize, shape: Shape, left: &Left) -> Va
 fn recursive<'a>(setup: &'a Setup, count: usize, shape: Shape, left: &Left) -> Variant<'a> {
     let (name, left) = ("pgrep, recursively", left.clone());
     Variant::new(name, move || {
-        down(name, &left, up(tree(setup, count, shape), count)?, |child| {
-            let mut all = vec![child.id()];
-            let mut next = 0;
-            while let Some(&pid) = all.get(next) {
+        down(name, &left, Held::up(tree(setup, count, shape), count)?, |child| {
+            end_from(child.id(), |pid| {
                 let found = Command::new("pgrep").args(["-P", &pid.to_string()]).output();
                 let found = found.map_err(|e| format!("pgrep: {e}"))?;
                 let numbers = String::from_utf8_lossy(&found.stdout).into_owned();
-                all.extend(numbers.split_whitespace().filter_map(|n| n.parse::<u32>().ok()));
-                next += 1;
-            }
-            all.into_iter().for_each(end);
-            Ok(())
+                Ok(numbers.split_whitespace().filter_map(|n| n.parse().ok()).collect())
+            })
         })
     })
 }
@@ -276,7 +263,9 @@ fn by_helper<'a>(
     let mut helper = helper;
     Variant::new(name, move || {
         let helper = helper.as_mut().map_err(|why| why.clone())?;
-        down(name, &left, up(tree(setup, count, shape), count)?, |child| helper.ask(&child.id().to_string()))
+        down(name, &left, Held::up(tree(setup, count, shape), count)?, |child| {
+            helper.ask(&child.id().to_string())
+        })
     })
 }
 
